@@ -1,0 +1,30 @@
+/* arena/holders.h - who holds a unit, by class; the highest class (lowest number) is charged.
+ *
+ * Pure.  Classes are numbers here; the budget names them (live > anchor > stash > pin > park >
+ * store > writing).  A unit without holders is free. */
+#ifndef ARENA_HOLDERS_H
+#define ARENA_HOLDERS_H
+
+#include "arena/base/base.h"
+
+enum holder {                           /* the order is the order of charging                 */
+    HOLD_LIVE, HOLD_ANCHOR, HOLD_STASH, HOLD_PIN, HOLD_PARK, HOLD_STORE, HOLD_WRITING,
+    HOLD_COUNT
+};
+
+struct holders { u16 count[HOLD_COUNT]; u16 reserved; };        /* one unit's                 */
+static_assert(sizeof(struct holders) == 16, "beside each block and unit");
+
+struct holders_bytes { u64 bytes[HOLD_COUNT]; };                /* an arena's, by charged class */
+
+/* Lowest class that holds, or HOLD_COUNT when nobody does. */
+enum holder holders_charged(const struct holders *h);
+/* Sum of the counts. */
+u32 holders_total(const struct holders *h);
+/* One more / one less holder of `class`; moves `unit_bytes` between classes of `sum` when the
+ * charged class changes.  drop returns true when nobody holds it any more.  Dropping a class that
+ * doesn't hold is an ASSERT. */
+void holders_add(struct holders *h, enum holder class, struct holders_bytes *sum, u64 unit_bytes);
+bool holders_drop(struct holders *h, enum holder class, struct holders_bytes *sum, u64 unit_bytes);
+
+#endif
