@@ -1,0 +1,38 @@
+/* model/forward.h - rows through the model: a loop over layer rows, ops only.
+ *
+ * A batch is spans of consecutive tokens of different slots: a prefill chunk is one span, a decode
+ * round one row a slot, a draft's verification a few rows a slot.  A row's bits do not depend on
+ * the batch.  Slots were grown before (slot_grow); forward never allocates or commits.  On
+ * ERR_DEVICE the slots of the batch are undefined: the caller drops them. */
+#ifndef MODEL_FORWARD_H
+#define MODEL_FORWARD_H
+
+#include "arena/base/err.h"
+
+struct forward_span {
+    u32        slot;
+    u32        count;           /* rows, >= 1                                                 */
+    const u32 *ids;             /* [count] token ids (host), each < vocabulary                */
+    u32        logits_count;    /* logits of the last `logits_count` rows are wanted; 0..count */
+};
+
+enum { FORWARD_SPAN_CAP = 64 };
+
+/* Most rows a batch may have (sum of counts); sizes the scratch arena. */
+u32 forward_rows_max(void);
+/* Bytes of scratch that batches of up to `rows` rows with `logit_rows` rows of logits need. */
+u64 forward_scratch_bytes(u32 rows, u32 logit_rows);
+
+/* Advances every slot of the batch by its rows.  `logits` (host) gets f32 [wanted rows][vocab] in
+ * batch order; may be NULL when none are wanted.  Returns after the device is done. */
+MUST_USE enum err forward_rows(const struct forward_span *span, u32 span_count, f32 *logits);
+
+/* One chunk of one slot; logits [vocab] of its last row when `logits` is not NULL. */
+MUST_USE enum err forward_chunk(u32 slot, const u32 *ids, u32 count, f32 *logits);
+/* One row of each of `count` slots; logits [count][vocab]. */
+MUST_USE enum err forward_step(const u32 *slots, const u32 *ids, u32 count, f32 *logits);
+
+/* Rows of the vocabulary (columns of logits). */
+u32 forward_vocab(void);
+
+#endif

@@ -1,0 +1,153 @@
+/* model/ops.h - every mathematical operation of the forward pass, and the order of every sum.
+ *
+ * A backend fills one `struct ops`; model/forward.c calls nothing else.  Each operation gives a
+ * row the same bits whatever rows, slots, chunks, threads or level compute it (row invariance);
+ * model/cpu/scalar.c is the readable twin of this text and every level is compared with it by
+ * memcmp.  Calls queue work in order on the backend's compute stream and return; `sync` waits.
+ * Buffers are the caller's: activations in arena `scratch`, rows in `blocks`, sections in
+ * `sections`, packed matrices in `weights`.  No operation allocates.
+ *
+ * Arithmetic (spec: design 3, models 15).  All values f32, round to nearest even, subnormal inputs
+ * and results zero (FTZ, DAZ), no contraction; fma is one rounding.  R(x) is x rounded to BF16 in
+ * the serving arithmetic and x itself in the reference mode (`ops.reference`).
+ *
+ * Activations ("act").  A buffer of `ops.act_bytes` a value whose values are R()-rounded; the CPU
+ * keeps them as f32, a device may keep BF16: nobody but the backend looks inside.  "f32" buffers
+ * are plain floats on every backend.  Stored rows (K, V, conv tails) take `ops.store_bytes` a
+ * value: 2 (BF16) in serving, 4 (F32) in the reference mode.
+ *
+ * order32(a, b) over K terms, K padded with +0 to a multiple of 32: s = +0; for each block of 32:
+ *   e = o = +0; for i = 0..15: e = fma(a[2i], b[2i], e), o = fma(a[2i+1], b[2i+1], o);
+ *   s = s + (e + o).
+ * sum16(x): lanes l = 0..15 at +0; for i = 0, 16, ..: lane_l += x[i+l] (padded with +0); then for
+ *   w = 8, 4, 2, 1: lane_l += lane_{l+w}, l < w.  ss(x): the same with lane_l = fma(x, x, lane_l).
+ * treeB(x_0..x_{B-1}): for w = B/2, B/4, .., 1: x_i += x_{i+w}, i < w. */
+#ifndef MODEL_OPS_H
+#define MODEL_OPS_H
+
+#include "arena/base/err.h"
+
+/* A run of rows of the batch that are consecutive tokens of one sequence. */
+struct ops_span {
+    u32 lo, hi;                 /* rows [lo, hi) of the batch                                 */
+    u64 pos;                    /* position of row lo; rows before it exist in block_addr     */
+    u8 *const *block_addr;      /* addresses of the sequence's blocks, covering [0, pos+hi-lo) */
+    u8 *sections;               /* the sequence's current section set                         */
+};
+
+/* A matrix [n, k] packed by the backend (`pack`); read only. */
+struct ops_matrix {
+    const u8 *packed;
+    u64       packed_bytes;
+    u32       n, k;
+};
+
+enum ops_source { OPS_BF16, OPS_F16, OPS_F32, OPS_FP8_BLOCK };
+
+/* Rows [0, n) x [0, k) row-major as the file holds them.  FP8_BLOCK: e4m3 codes with `scale`
+ * [ceil(n/128), ceil(k/128)] of BF16 or F32; a value is e4m3(code) * scale, then R. */
+struct ops_pack_source {
+    const u8       *data;
+    enum ops_source type;
+    const u8       *scale;
+    enum ops_source scale_type;
+    u32             n, k;
+};
+
+/* Where a view's rows are inside a block (model/state.h). */
+struct ops_strip { u64 offset_bytes; u32 row_bytes; };
+
+struct ops_product {            /* y[r, j] = order32(x[r, :], W[j, :]), r < rows, j < n       */
+    const struct ops_matrix *w;
+    const void *x;              /* act [rows, k]                                              */
+    void       *y;              /* act [rows, n] (R of the sum), or f32 [rows, n]             */
+    u32         rows;
+    bool        y_f32;          /* logits: the sum unrounded                                  */
+};
+
+struct ops_attn_rows {          /* split, norm, rope; K and V rows stored                     */
+    const void *qg;             /* act [rows, nh, 2d]: per head d of query, then d of gate    */
+    const void *k, *v;          /* act [rows, nkv, d]                                         */
+    const f32  *q_scale, *k_scale;      /* [d] 1 + weight, host f32                           */
+    void       *q_out;          /* act [rows, nh, d], normed and turned                       */
+    struct ops_strip k_strip, v_strip;  /* of this layer's plane                              */
+    const struct ops_span *span;
+    u32 span_count, rows, nh, nkv, d, rot, block_rows;
+    f32 eps;
+    const f32 *inv_freq;        /* [rot/2]; angle of frequency j at position p = (f32)p * inv  */
+};
+
+struct ops_attn {               /* a = softmax(q k^T * d^-0.5, causal) v, then the gate       */
+    const void *q;              /* act [rows, nh, d]                                          */
+    const void *qg;             /* act [rows, nh, 2d], for the gate                           */
+    void       *y;              /* act [rows, nh * d]: R(R(a) * sigmoid(gate))                */
+    struct ops_strip k_strip, v_strip;
+    const struct ops_span *span;
+    u32 span_count, rows, nh, nkv, d, block_rows;
+    void *work;                 /* ops.attn_work_bytes                                        */
+};
+
+struct ops_conv {               /* causal depthwise convolution over raw rows, tail updated   */
+    const void *raw;            /* act [rows, c]                                              */
+    const f32  *w;              /* [c, 4], oldest tap first, f32 of the stored weight         */
+    void       *y;              /* act [rows, c]: R(silu(sum))                                */
+    u64         tail_offset;    /* in a section set: [c, 3] store values, oldest first        */
+    const struct ops_span *span;
+    u32 span_count, rows, c;
+};
+
+struct ops_gdn {                /* l2norm, gates, delta rule, gated norm: models 5 and 15     */
+    const void *y;              /* act [rows, 2*hk*dk + hv*dv], q | k | v after conv          */
+    const void *a, *b;          /* act [rows, hv]                                             */
+    const void *z;              /* act [rows, hv, dv]                                         */
+    const f32  *neg_a;          /* [hv] -exp(A_log), rounded once at load                     */
+    const f32  *dt_bias;        /* [hv]                                                       */
+    const f32  *norm;           /* [dv] plain weight                                          */
+    void       *out;            /* act [rows, hv * dv]                                        */
+    u64         s_offset;       /* in a section set: S [hv, dk, dv] f32                       */
+    const struct ops_span *span;
+    u32 span_count, rows, hk, hv, dk, dv;
+    f32 eps;
+    bool gate_sigmoid;          /* act(z) = sigmoid instead of silu                           */
+    void *work;                 /* ops.gdn_work_bytes                                         */
+};
+
+/* One text of an operation a row; `stream` is implied (the backend's compute stream). */
+struct ops {
+    const char *name;           /* "cpu"                                                      */
+    const char *level;          /* "scalar", "avx2", "avx512"                                 */
+    u32  arithmetic_id;         /* tied to bits by a test; part of files' fingerprint         */
+    bool row_invariant;
+    bool reference;             /* f32 reference mode: R(x) = x, stores F32                   */
+    u32  act_bytes, store_bytes;
+    u32  thread_count;
+
+    /* Bytes `pack` needs for [n, k]; packs into `to` (a weights extent), rounding as above. */
+    u64      (*pack_bytes)(u32 n, u32 k);
+    enum err (*pack)(const struct ops_pack_source *source, u8 *to, struct ops_matrix *out);
+
+    enum err (*product)(const struct ops_product *p);
+    /* x[r, :] = row ids[r] of the table [vocab, h] (source type BF16, F16 or F32, mapped), R. */
+    enum err (*embed)(const u8 *table, enum ops_source type, const u32 *ids, u32 rows, u32 h,
+                      void *x);
+    /* N1: r = 1/sqrt(ss(x)/n + eps); y = R((x * r) * scale), scale[n] = 1 + weight in f32. */
+    enum err (*rms_norm)(const void *x, const f32 *scale, void *y, u32 rows, u32 n, f32 eps);
+    /* x = R(x + y), element by element, [count]. */
+    enum err (*residual)(void *x, const void *y, u64 count);
+    enum err (*attn_rows)(const struct ops_attn_rows *p);
+    u64      (*attn_work_bytes)(u32 rows, u32 nh, u32 nkv, u32 d, u32 block_rows);
+    enum err (*attn)(const struct ops_attn *p);
+    enum err (*conv)(const struct ops_conv *p);
+    u64      (*gdn_work_bytes)(u32 rows, u32 hk, u32 hv, u32 dk, u32 dv);
+    enum err (*gdn)(const struct ops_gdn *p);
+    /* y = R((g * sigmoid(g)) * u), [count]. */
+    enum err (*glu)(const void *g, const void *u, void *y, u64 count);
+    /* Rows rows[i] of x act [*, n] gathered into y [count, n]. */
+    enum err (*gather)(const void *x, const u32 *rows, u32 count, u32 n, void *y);
+    /* y f32 [count] of act x [count] (tests, goldens). */
+    enum err (*to_f32)(const void *x, f32 *y, u64 count);
+    /* Waits for all queued work; ERR_DEVICE when any of it failed. */
+    enum err (*sync)(void);
+};
+
+#endif
