@@ -1,0 +1,28 @@
+/* http/turn/stop.h - where a generation ends by its text: stop strings as bytes over the piece
+ * table, searched in content only (not in reasoning, not in calls).  Pure.
+ *
+ * The engine thread and the HTTP thread run the same function over the same ids, so both cut at the
+ * same byte: the engine ends the turn at the completing id, the HTTP side sends the text before. */
+#ifndef TURN_STOP_H
+#define TURN_STOP_H
+
+#include "http/turn/turn.h"
+
+struct stop_state {                 /* zero is valid only through stop_start                  */
+    u32 phase;                      /* reasoning, content, call                               */
+    u32 tail_bytes;                 /* content bytes kept, a possible beginning of a stop     */
+    u8  tail[TURN_STOP_BYTES];
+};
+
+void stop_start(struct stop_state *s, const struct submit_row *row);
+
+/* Feeds one generated id.  True when a stop string is complete with it: then *cut_out is how many
+ * of the id's own bytes stand before the stop text begins (0 when it began in an earlier id), and
+ * *back_out how many bytes of content already fed belong to the stop text. */
+bool stop_feed(struct stop_state *s, const struct submit_row *row, u32 id, u32 *cut_out,
+               u32 *back_out);
+
+/* Bytes at the end of the content fed so far that may yet become a stop string (to hold back). */
+u32 stop_held(const struct stop_state *s);
+
+#endif
