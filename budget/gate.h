@@ -1,0 +1,28 @@
+/* budget/gate.h - the door before every prefill and every growth: measure, plan, apply, history.
+ *
+ * Engine thread only.  On the decode path nothing of this runs but the caller's one comparison. */
+#ifndef BUDGET_GATE_H
+#define BUDGET_GATE_H
+
+#include "budget/plan.h"
+
+enum { BUDGET_ROUNDS = 3 };
+
+struct budget_ask {
+    enum budget_gate_kind kind;
+    u64 turn;                           /* for the history                                       */
+    const struct budget_want   *wants;   u32 want_count;
+    const struct budget_record *records; u32 record_count;
+};
+
+/* Measures, plans, hands victims to their nodes' yield, commits; at most 3 rounds when a commit
+ * fails or memory went meanwhile, in the last of them caches get 0.  *plan says what each want
+ * really got.  ERR_MEMORY: a must was refused; its text names node, bytes short and limit, nothing
+ * was granted, and every commit made is undone (records taken by an earlier round stay taken). */
+MUST_USE enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
+                              struct budget_plan *plan);
+
+/* budget_plan_room of a fresh snapshot. */
+u64 budget_gate_room(struct budget_graph *g, u32 node);
+
+#endif

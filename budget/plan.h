@@ -1,0 +1,100 @@
+/* budget/plan.h - wants + graph + records -> grants and victims: a pure function.
+ *
+ * No clock, no allocation, no side effect: `struct budget_tables` is a snapshot (budget_measure and
+ * budget_plan_tables fill it), and the same snapshot gives the same plan.
+ *
+ * Rules.  Musts first, all or nothing for the whole plan; then may-wants by class of their node,
+ * then by value per byte; a want that can't get its min gets 0 and a reason.  Limits, at once, in
+ * the bytes they bind: caps of the node and its ancestors (the caches' budget is the cap of
+ * `caches`), with other nodes' unfilled reserves left to them; the board's cap, over committed
+ * granules; measured free memory less the floor, over granules newly committed.  A must that does
+ * not fit takes victims over its node's yield edges: lowest order first, then least
+ * value / max(freed, one granule); victims are then walked backwards and given back where not
+ * needed.  A victim's node keeps its reserve.
+ *
+ * Promised (tests/budget/plan.c, random graphs): feasible; deterministic; class-monotone; maximal
+ * (no want could get one more unit); equal to the optimum for wants with min 0 without victims. */
+#ifndef BUDGET_PLAN_H
+#define BUDGET_PLAN_H
+
+#include "budget/graph.h"
+
+enum { BUDGET_WANT_CAP = 64, BUDGET_RECORD_CAP = 4096 };
+
+/* Makes `bytes` real (takes and holds blocks, commits).  All or nothing: ERR_MEMORY and ERR_FULL
+ * leave the owner as it was.  Called inside the gate, musts first, in the order of the wants. */
+typedef enum err budget_commit(void *owner, u64 bytes);
+/* Gives back what the commit of this gate took: a later must failed. */
+typedef void budget_undo(void *owner, u64 bytes);
+
+struct budget_want {
+    u32  node;                          /* leaf that is charged                                  */
+    u32  arena;                         /* where the bytes are committed; NONE: nowhere (heap
+                                         * allocations, mapped files: caps only)                 */
+    bool must;
+    u64  min_bytes, max_bytes;          /* 0 <= min <= max; grants are min + k units, or max     */
+    u64  unit_bytes;                    /* 0: the node's                                         */
+    f64  value;                         /* expected tokens saved per byte                        */
+    budget_commit *commit;              /* NULL: the taker commits later                         */
+    budget_undo   *undo;                /* NULL: nothing to give back                            */
+    void          *owner;               /* of commit and undo                                    */
+};
+
+struct budget_record {                  /* what could be taken, as data                          */
+    u32  node, record;                  /* the node that yields it; its own index there          */
+    u32  arena;                         /* where the bytes come free                             */
+    bool pinned;                        /* no victim of this gate (the record that matched)      */
+    f64  value;                         /* tokens that would be forwarded without it             */
+    u64  freed_bytes;                   /* bytes whose last reference it holds                   */
+};
+
+struct budget_grant { u64 bytes; u8 why; };     /* why: enum budget_why, WHY_FULL = got its max  */
+
+/* Why a want got less than its max: the limit that bound first. */
+enum budget_why {
+    WHY_FULL, WHY_CAP, WHY_CACHES, WHY_BOARD, WHY_FREE, WHY_MIN, WHY_COMMIT, WHY_MUST, WHY_COUNT
+};
+/* "", "cap", "caches", "board", "free memory", "min", "commit", "a must was refused" */
+const char *budget_why_text(u32 why);
+
+struct budget_plan {
+    bool refused;                       /* a must gets nothing: nothing is granted at all        */
+    u32  refused_want;                  /* which, and why: grant[refused_want].why               */
+    u64  short_bytes;                   /* what it lacked                                        */
+    u32  want_count;
+    struct budget_grant grant[BUDGET_WANT_CAP];
+    u32  victim_count;
+    u32  victim[BUDGET_RECORD_CAP];     /* indices into the records given                        */
+    u64  freed_bytes;                   /* of the victims                                        */
+};
+
+struct budget_arena_view {              /* an arena as the plan sees it                          */
+    u64 unit_bytes, granule_bytes;
+    u64 committed_bytes;
+    u64 free_bytes;                     /* committed, unused                                     */
+    u64 ready_bytes;                    /* of these, what next units take without a commit       */
+};
+
+struct budget_tables {                  /* the snapshot                                          */
+    const struct budget_graph *graph;   /* used_bytes as of the snapshot                         */
+    struct budget_arena_view arena[ARENA_CAP];
+    u32  arena_count;
+    u64  free_bytes;                    /* measured; UINT64_MAX = not a limit                    */
+    bool trimmed;                       /* whole free granules were given back already: else
+                                         * they count as free                                    */
+};
+
+/* Snapshot of the arenas and of `free_bytes` over a refreshed graph. */
+void budget_plan_tables(const struct budget_graph *g, u64 free_bytes, bool trimmed,
+                        struct budget_tables *out);
+
+/* The plan.  want_count <= BUDGET_WANT_CAP, record_count <= BUDGET_RECORD_CAP (asserted). */
+void budget_plan(const struct budget_tables *tables, const struct budget_want *wants,
+                 u32 want_count, const struct budget_record *records, u32 record_count,
+                 struct budget_plan *out);
+
+/* Most bytes that `node` could ever be charged, were everything taken that its edges allow: what
+ * --ctx is checked against, and "the board can never pay".  Pure. */
+u64 budget_plan_room(const struct budget_tables *tables, u32 node);
+
+#endif
