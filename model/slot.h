@@ -44,6 +44,13 @@ void slot_drop(u32 slot);
 /* Addresses of the slot's blocks (for forward), valid until the next grow. */
 u8 *const *slot_block_addrs(u32 slot);
 
+/* For model/state: the list itself (block_count handles); one that takes its place, its references
+ * with it, `rows` of its rows valid (and frozen where another holder counts on them); a zeroed
+ * section unit when the slot has none (ERR_MEMORY, ERR_FULL). */
+const block_id *slot_blocks(u32 slot);
+void slot_blocks_set(u32 slot, const block_id *list, u32 count, u64 rows);
+MUST_USE enum err slot_unit(u32 slot);
+
 /* Debug: lists and lengths agree with the arenas. */
 void slot_check(void);
 

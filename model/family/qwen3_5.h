@@ -1,0 +1,18 @@
+/* model/family/qwen3_5.h - the dense hybrid: Gated DeltaNet and gated attention layers.
+ *
+ * Tensor names and shapes as in HF model_type qwen3_5 (models.md 2); a draft head is not loaded by
+ * this version, so there are no draft views and no `mtp.h_last`. */
+#ifndef FAMILY_QWEN3_5_H
+#define FAMILY_QWEN3_5_H
+
+#include "model/family/family.h"
+
+bool qwen3_5_tensor(const struct model_shape *shape, u32 layer, u32 k,
+                    struct family_tensor *out);
+
+/* Per delta layer i a section S.i [hv, dk, dv] F32 and tail.i [conv_channels, 3]; views K and V,
+ * one plane an attention layer, rows [nkv, d].  ERR_CONFIG names a bad B or G. */
+MUST_USE enum err qwen3_5_fill(const struct model_shape *shape, u32 block_rows, u32 grid_rows,
+                               u32 store_bytes, struct state_shape *out);
+
+#endif
