@@ -256,7 +256,8 @@ enum err file_make_folder(const char *path, u32 mode)
 {
     char part[FILE_PATH_BYTES];
     u64 bytes = strlen(path);
-    if (bytes == 0 || bytes >= sizeof part) return fail(ERR_LIMIT, "path of %llu bytes", (ull)bytes);
+    if (bytes == 0 || bytes >= sizeof part)
+        return fail(ERR_LIMIT, "path of %llu bytes", (ull)bytes);
     for (u64 i = 1; i <= bytes; i++) {
         if (path[i] != '/' && path[i] != 0) continue;
         memcpy(part, path, i);
@@ -283,8 +284,8 @@ enum err file_lock(const char *path, int *fd_out)
     int fd = -1;
     TRY(file_open(path, FILE_OPEN_CREATE, 0600, &fd));
     if (fault() || flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        enum err err = errno == EWOULDBLOCK ? fail(ERR_FULL, "%s is locked by another process", path)
-                                            : fail_at("locking", path);
+        enum err err = errno == EWOULDBLOCK
+            ? fail(ERR_FULL, "%s is locked by another process", path) : fail_at("locking", path);
         file_close(fd);
         return err;
     }

@@ -229,7 +229,8 @@ bool json_next(const struct json_at *object, void **cursor, const char **key, st
 {
     if (json_kind(object) != JSON_IS_OBJECT) return false;
     json_t *holder = (json_t *)(uintptr_t)object->value;        /* the API lacks a const walk */
-    void *next = *cursor == NULL ? json_object_iter(holder) : json_object_iter_next(holder, *cursor);
+    void *next = *cursor == NULL ? json_object_iter(holder)
+                                 : json_object_iter_next(holder, *cursor);
     if (next == NULL) return false;
     struct json_at found = *object;
     *key = json_object_iter_key(next);

@@ -2,9 +2,9 @@
  *
  * The only room that includes msgpack-c.  pack_open walks the whole message before anything is
  * used: every count and length within the bytes left, depth <= 16, frame within its cap, byte 0xC1
- * refused, nothing after the one value.  After that the getters can't run off the end; they allocate
- * nothing and point into the caller's bytes.  Maps are written with keys in a fixed order, so that
- * equal records give equal bytes. */
+ * refused, nothing after the one value.  After that the getters can't run off the end; they
+ * allocate nothing and point into the caller's bytes.  Maps are written with keys in a fixed
+ * order, so that equal records give equal bytes. */
 #ifndef BASE_PACK_H
 #define BASE_PACK_H
 
