@@ -1,0 +1,403 @@
+/* model/cpu/cpu.c - fills `struct ops`: splits every operation's outputs into tasks.
+ *
+ * A task is a range of output rows, columns, heads or channels; the level's function computes it.
+ * Sizes of tasks are for speed only: no sum crosses a task's edge.  Owns the open backend's row. */
+#include "model/cpu/cpu.h"
+
+#include <string.h>
+
+#include "model/cpu/level.h"
+#include "model/cpu/pack.h"
+#include "model/cpu/threads.h"
+#include "model/maths.h"
+
+enum {
+    ARITHMETIC_BF16 = 1,                /* a number a test ties to bits; changes with any bit  */
+    ARITHMETIC_REFERENCE = 1001,
+    HEAD_DIM_CAP = 1024,                /* row buffers of a head stand on the stack            */
+    TASK_VALUES = 16384,                /* elementwise: values a task                          */
+    TASK_ROWS = 8,                      /* norm, gates: rows a task                            */
+    CONV_CHANNELS = 256,                /* channels a task: window and taps stay in L1         */
+    RULE_COLUMNS = 64,                  /* value columns a task: 32 KiB of S at 128 keys       */
+    ATTN_ROWS = 128,                    /* rows x heads a task: amortise packing K and V       */
+    PRODUCT_TILES = 8,                  /* tiles of 16 columns a task                          */
+    PRODUCT_BLOCK_VALUES = 128 * 1024,  /* activations a row block holds: half of L2           */
+};
+
+static struct cpu {
+    const struct cpu_level *level;      /* NULL: closed                                        */
+    bool reference;
+} cpu;
+
+/* ---- levels ---------------------------------------------------------------------------------- */
+
+static const struct cpu_level *const levels[] = { &scalar_level };
+
+bool cpu_has_level(const char *level)
+{
+    for (u32 i = 0; i < COUNT_OF(levels); i++)
+        if (strcmp(levels[i]->name, level) == 0) return true;
+    return false;
+}
+
+static const struct cpu_level *level_find(const char *name)
+{
+    bool best = !name || strcmp(name, "auto") == 0;
+    for (u32 i = 0; i < COUNT_OF(levels); i++) {
+        const struct cpu_level *level = levels[i];
+        if ((best || strcmp(level->name, name) == 0) && cpu_has_level(level->name)) return level;
+    }
+    return NULL;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+static u32 pieces(u64 count, u64 each)
+{
+    return (u32)((count + each - 1) / each);
+}
+
+static u32 tiles_of(u32 n)
+{
+    return pieces(n, LEVEL_COLUMNS);
+}
+
+/* A task of an operation over spans: `each` rows of one span, `per` tasks beside each other. */
+struct span_task { const struct ops_span *span; u32 lo, hi, part; };
+
+static u32 span_tasks(const struct ops_span *span, u32 span_count, u32 each, u32 per)
+{
+    u32 count = 0;
+    for (u32 i = 0; i < span_count; i++) count += pieces(span[i].hi - span[i].lo, each) * per;
+    return count;
+}
+
+static struct span_task span_task_at(const struct ops_span *span, u32 each, u32 per, u32 task)
+{
+    for (;; span++) {                   /* ends: task < span_tasks                             */
+        u32 here = pieces(span->hi - span->lo, each) * per;
+        if (task < here) break;
+        task -= here;
+    }
+    u32 lo = span->lo + task / per * each;
+    return (struct span_task){ span, lo, MIN(lo + each, span->hi), task % per };
+}
+
+/* ---- pack ------------------------------------------------------------------------------------ */
+
+struct pack_job { const struct ops_pack_source *source; u8 *to; };
+
+static void pack_task(const void *owner, u32 task, u32 worker)
+{
+    const struct pack_job *job = owner;
+    (void)worker;
+    pack_tile_row(job->source, job->to, task, cpu.reference);
+}
+
+static u64 cpu_pack_bytes(u32 n, u32 k)
+{
+    return pack_bytes(n, k, cpu.reference);
+}
+
+static enum err cpu_pack(const struct ops_pack_source *source, u8 *to, struct ops_matrix *out)
+{
+    TRY(pack_check(source));
+    struct pack_job job = { source, to };
+    threads_run(pack_task, &job, tiles_of(source->n));
+    *out = (struct ops_matrix){ to, pack_bytes(source->n, source->k, cpu.reference), source->n,
+                                source->k };
+    return OK;
+}
+
+/* ---- product --------------------------------------------------------------------------------- */
+
+struct product_job { const struct ops_product *p; u32 tile_tasks, tiles_each, rows_each; };
+
+static void product_task(const void *owner, u32 task, u32 worker)
+{
+    const struct product_job *job = owner;
+    (void)worker;
+    u32 lo = task / job->tile_tasks * job->rows_each;
+    u32 tile = task % job->tile_tasks * job->tiles_each;
+    cpu.level->product(job->p, lo, MIN(lo + job->rows_each, job->p->rows), tile,
+                       MIN(tile + job->tiles_each, tiles_of(job->p->w->n)), cpu.reference);
+}
+
+/* Row blocks outside, columns inside: a block's activations stay in L2 for all columns. */
+static enum err cpu_product(const struct ops_product *p)
+{
+    u32 tiles = tiles_of(p->w->n);
+    if (p->rows == 0) return OK;
+    u32 rows_each = MAX((u32)(PRODUCT_BLOCK_VALUES / MAX(p->w->k, 1u)) / 12 * 12, 48u);
+    u32 row_tasks = pieces(p->rows, rows_each);
+    u32 wanted = pieces(tiles, MAX(threads_count() * 4 / row_tasks, 1u));
+    u32 tiles_each = (u32)ALIGN_UP(MIN(MAX(wanted, 1u), (u32)PRODUCT_TILES), 2);
+    if (p->rows < 4) tiles_each = (u32)ALIGN_UP(wanted, 4);
+    struct product_job job = { p, pieces(tiles, tiles_each), tiles_each, rows_each };
+    threads_run(product_task, &job, job.tile_tasks * row_tasks);
+    return OK;
+}
+
+/* ---- rows and values ------------------------------------------------------------------------- */
+
+struct embed_job { const u8 *table; enum ops_source type; const u32 *ids; u32 rows, h; f32 *x; };
+
+static f32 table_value(const u8 *table, enum ops_source type, u64 at)
+{
+    u16 half = 0;
+    f32 wide = 0.0f;
+    if (type == OPS_F32) memcpy(&wide, table + 4 * at, sizeof wide);
+    else memcpy(&half, table + 2 * at, sizeof half);
+    if (type == OPS_BF16) wide = maths_from_bf16(half);
+    if (type == OPS_F16) wide = maths_from_f16(half);
+    wide = maths_flush(wide);
+    return cpu.reference ? wide : maths_round_bf16(wide);
+}
+
+static void embed_task(const void *owner, u32 task, u32 worker)
+{
+    const struct embed_job *job = owner;
+    (void)worker;
+    for (u32 r = task * TASK_ROWS; r < MIN((task + 1) * TASK_ROWS, job->rows); r++)
+        for (u32 i = 0; i < job->h; i++)
+            job->x[(u64)r * job->h + i] =
+                table_value(job->table, job->type, (u64)job->ids[r] * job->h + i);
+}
+
+static enum err cpu_embed(const u8 *table, enum ops_source type, const u32 *ids, u32 rows, u32 h,
+                          void *x)
+{
+    if (type == OPS_FP8_BLOCK) return fail(ERR_UNSUPPORTED, "embed: a table of block FP8");
+    struct embed_job job = { table, type, ids, rows, h, x };
+    threads_run(embed_task, &job, pieces(rows, TASK_ROWS));
+    return OK;
+}
+
+struct norm_job { const f32 *x, *scale; f32 *y; u32 rows, n; f32 eps; };
+
+static void norm_task(const void *owner, u32 task, u32 worker)
+{
+    const struct norm_job *job = owner;
+    (void)worker;
+    u32 lo = task * TASK_ROWS, hi = MIN(lo + TASK_ROWS, job->rows);
+    cpu.level->rms_norm(job->x + (u64)lo * job->n, job->scale, job->y + (u64)lo * job->n, hi - lo,
+                        job->n, job->eps, cpu.reference);
+}
+
+static enum err cpu_rms_norm(const void *x, const f32 *scale, void *y, u32 rows, u32 n, f32 eps)
+{
+    struct norm_job job = { x, scale, y, rows, n, eps };
+    threads_run(norm_task, &job, pieces(rows, TASK_ROWS));
+    return OK;
+}
+
+struct values_job { f32 *y; const f32 *a, *b; u64 count; };
+
+static void residual_task(const void *owner, u32 task, u32 worker)
+{
+    const struct values_job *job = owner;
+    (void)worker;
+    u64 lo = (u64)task * TASK_VALUES;
+    cpu.level->residual(job->y + lo, job->a + lo, MIN((u64)TASK_VALUES, job->count - lo),
+                        cpu.reference);
+}
+
+static enum err cpu_residual(void *x, const void *y, u64 count)
+{
+    struct values_job job = { .y = x, .a = y, .count = count };
+    threads_run(residual_task, &job, pieces(count, TASK_VALUES));
+    return OK;
+}
+
+static void glu_task(const void *owner, u32 task, u32 worker)
+{
+    const struct values_job *job = owner;
+    (void)worker;
+    u64 lo = (u64)task * TASK_VALUES;
+    cpu.level->glu(job->a + lo, job->b + lo, job->y + lo, MIN((u64)TASK_VALUES, job->count - lo),
+                   cpu.reference);
+}
+
+static enum err cpu_glu(const void *g, const void *u, void *y, u64 count)
+{
+    struct values_job job = { y, g, u, count };
+    threads_run(glu_task, &job, pieces(count, TASK_VALUES));
+    return OK;
+}
+
+static enum err cpu_gather(const void *x, const u32 *rows, u32 count, u32 n, void *y)
+{
+    for (u32 i = 0; i < count; i++)
+        memcpy((f32 *)y + (u64)i * n, (const f32 *)x + (u64)rows[i] * n, (u64)n * sizeof(f32));
+    return OK;
+}
+
+static enum err cpu_to_f32(const void *x, f32 *y, u64 count)
+{
+    memcpy(y, x, count * sizeof(f32));
+    return OK;
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+static void attn_rows_task(const void *owner, u32 task, u32 worker)
+{
+    const struct ops_attn_rows *p = owner;
+    (void)worker;
+    struct span_task at = span_task_at(p->span, TASK_ROWS, 1, task);
+    cpu.level->attn_rows(p, at.span, at.lo, at.hi, cpu.reference);
+}
+
+static enum err cpu_attn_rows(const struct ops_attn_rows *p)
+{
+    ASSERT(p->d <= HEAD_DIM_CAP && p->rot <= p->d && p->nh % p->nkv == 0);
+    threads_run(attn_rows_task, p, span_tasks(p->span, p->span_count, TASK_ROWS, 1));
+    return OK;
+}
+
+/* Rows of a task of `attn`: rows times heads that share a kv head fill ATTN_ROWS. */
+static u32 attn_rows_each(u32 nh, u32 nkv)
+{
+    return MAX((u32)ATTN_ROWS / (nh / nkv), 1u);
+}
+
+static u64 attn_thread_bytes(u32 nh, u32 nkv, u32 d, u32 block_rows)
+{
+    u32 heads = nh / nkv * attn_rows_each(nh, nkv);
+    return ALIGN_UP(cpu.level->attn_bytes(heads, d, block_rows), 4096);
+}
+
+static u64 cpu_attn_work_bytes(u32 rows, u32 nh, u32 nkv, u32 d, u32 block_rows)
+{
+    (void)rows;
+    return threads_count() * attn_thread_bytes(nh, nkv, d, block_rows);
+}
+
+static void attn_task(const void *owner, u32 task, u32 worker)
+{
+    const struct ops_attn *p = owner;
+    struct span_task at = span_task_at(p->span, attn_rows_each(p->nh, p->nkv), p->nkv, task);
+    u8 *work = (u8 *)p->work + worker * attn_thread_bytes(p->nh, p->nkv, p->d, p->block_rows);
+    cpu.level->attn(p, at.span, at.part, at.lo, at.hi, work, cpu.reference);
+}
+
+static enum err cpu_attn(const struct ops_attn *p)
+{
+    ASSERT(p->d <= HEAD_DIM_CAP && p->nh % p->nkv == 0);
+    u32 each = attn_rows_each(p->nh, p->nkv);
+    threads_run(attn_task, p, span_tasks(p->span, p->span_count, each, p->nkv));
+    return OK;
+}
+
+/* ---- convolution and delta rule -------------------------------------------------------------- */
+
+static void conv_task(const void *owner, u32 task, u32 worker)
+{
+    const struct ops_conv *p = owner;
+    (void)worker;
+    u32 parts = pieces(p->c, CONV_CHANNELS), lo = task % parts * CONV_CHANNELS;
+    cpu.level->conv(p, &p->span[task / parts], lo, MIN(lo + CONV_CHANNELS, p->c), cpu.reference);
+}
+
+static enum err cpu_conv(const struct ops_conv *p)
+{
+    threads_run(conv_task, p, pieces(p->c, CONV_CHANNELS) * p->span_count);
+    return OK;
+}
+
+struct gdn_job { const struct ops_gdn *p; struct level_gdn_work work; };
+
+static u64 cpu_gdn_work_bytes(u32 rows, u32 hk, u32 hv, u32 dk, u32 dv)
+{
+    u64 values = 2ull * hk * dk + 2ull * hv + (u64)hv * dv;
+    return rows * values * sizeof(f32) + 5 * 64;
+}
+
+static struct level_gdn_work gdn_work(const struct ops_gdn *p)
+{
+    struct level_gdn_work work;
+    u64 keys = ALIGN_UP((u64)p->rows * p->hk * p->dk, 16);
+    u64 gates = ALIGN_UP((u64)p->rows * p->hv, 16);
+    work.q = p->work;
+    work.k = work.q + keys;
+    work.o = work.k + keys;
+    work.beta = work.o + ALIGN_UP((u64)p->rows * p->hv * p->dv, 16);
+    work.decay = work.beta + gates;
+    return work;
+}
+
+static void gdn_gates_task(const void *owner, u32 task, u32 worker)
+{
+    const struct gdn_job *job = owner;
+    (void)worker;
+    u32 lo = task * TASK_ROWS;
+    cpu.level->gdn_gates(job->p, &job->work, lo, MIN(lo + TASK_ROWS, job->p->rows));
+}
+
+static void gdn_rule_task(const void *owner, u32 task, u32 worker)
+{
+    const struct gdn_job *job = owner;
+    const struct ops_gdn *p = job->p;
+    (void)worker;
+    u32 slices = pieces(p->dv, RULE_COLUMNS), per = p->hv * slices;
+    u32 head = task % per / slices, lo = task % slices * RULE_COLUMNS;
+    cpu.level->gdn_rule(p, &job->work, &p->span[task / per], head, lo,
+                        MIN(lo + RULE_COLUMNS, p->dv));
+}
+
+static void gdn_out_task(const void *owner, u32 task, u32 worker)
+{
+    const struct gdn_job *job = owner;
+    (void)worker;
+    u32 lo = task * TASK_ROWS;
+    cpu.level->gdn_out(job->p, &job->work, lo, MIN(lo + TASK_ROWS, job->p->rows), cpu.reference);
+}
+
+static enum err cpu_gdn(const struct ops_gdn *p)
+{
+    ASSERT(p->dk <= HEAD_DIM_CAP && p->dv <= HEAD_DIM_CAP && p->hv % p->hk == 0);
+    struct gdn_job job = { p, gdn_work(p) };
+    u32 row_tasks = pieces(p->rows, TASK_ROWS);
+    threads_run(gdn_gates_task, &job, row_tasks);
+    threads_run(gdn_rule_task, &job, pieces(p->dv, RULE_COLUMNS) * p->hv * p->span_count);
+    threads_run(gdn_out_task, &job, row_tasks);
+    return OK;
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static enum err cpu_sync(void)
+{
+    return OK;                          /* every call returned with its work done              */
+}
+
+enum err cpu_open(struct ops *out, u32 threads, const char *level, bool reference)
+{
+    ASSERT(!cpu.level);
+    const struct cpu_level *chosen = level_find(level);
+    if (!chosen)
+        return fail(ERR_UNSUPPORTED, "level \"%s\": not one of scalar, avx2, avx512, or not on "
+                    "this machine", level);
+    TRY(threads_open(threads));
+    cpu = (struct cpu){ chosen, reference };
+    *out = (struct ops){
+        .name = "cpu", .level = chosen->name,
+        .arithmetic_id = reference ? ARITHMETIC_REFERENCE : ARITHMETIC_BF16,
+        .row_invariant = true, .reference = reference,
+        .act_bytes = sizeof(f32), .store_bytes = reference ? sizeof(f32) : sizeof(bf16),
+        .thread_count = threads,
+        .pack_bytes = cpu_pack_bytes, .pack = cpu_pack, .product = cpu_product,
+        .embed = cpu_embed, .rms_norm = cpu_rms_norm, .residual = cpu_residual,
+        .attn_rows = cpu_attn_rows, .attn_work_bytes = cpu_attn_work_bytes, .attn = cpu_attn,
+        .conv = cpu_conv, .gdn_work_bytes = cpu_gdn_work_bytes, .gdn = cpu_gdn,
+        .glu = cpu_glu, .gather = cpu_gather, .to_f32 = cpu_to_f32, .sync = cpu_sync,
+    };
+    return OK;
+}
+
+void cpu_close(void)
+{
+    if (!cpu.level) return;
+    threads_close();
+    cpu.level = NULL;
+}

@@ -1,0 +1,19 @@
+/* model/cpu/cpu.h - the CPU backend: fills ops for the best level this machine has.
+ *
+ * One backend a process, called by the engine thread only.  Activations are f32 values rounded to
+ * BF16 (act_bytes 4); stored rows are BF16, in the reference mode F32.  Calls return when their
+ * work is done.  Every level and thread count gives the same bits. */
+#ifndef MODEL_CPU_CPU_H
+#define MODEL_CPU_CPU_H
+
+#include "model/ops.h"
+
+/* `level`: NULL or "auto" (the best one), "scalar", "avx2", "avx512"; `threads` 1..64.
+ * ERR_UNSUPPORTED: no such level, or not on this machine; ERR_LIMIT, ERR_MEMORY: threads. */
+MUST_USE enum err cpu_open(struct ops *out, u32 threads, const char *level, bool reference);
+void cpu_close(void);
+
+/* True when this machine can run `level`. */
+bool cpu_has_level(const char *level);
+
+#endif

@@ -1,0 +1,54 @@
+/* model/cpu/level.h - one row a level: every operation of ops.h over a range of its outputs.
+ *
+ * cpu.c splits an operation's outputs into tasks and calls the level's function for each; a range
+ * never splits a sum.  `scalar_level` is the readable reference; the others give the same bits.
+ * `reference` is the mode (R(x) = x, stores F32).  Activations are f32 holding R()-rounded values. */
+#ifndef MODEL_CPU_LEVEL_H
+#define MODEL_CPU_LEVEL_H
+
+#include "model/ops.h"
+
+enum {
+    LEVEL_COLUMNS = 16,                     /* columns of a packed tile                        */
+    LEVEL_BLOCK = 32,                       /* terms of a block of order32, and of a tile      */
+    LEVEL_TILE = LEVEL_COLUMNS * LEVEL_BLOCK,
+};
+
+/* The work memory of `gdn`: [rows][...] f32 each. */
+struct level_gdn_work {
+    f32 *q, *k;                             /* [rows, hk, dk], unit norm; q scaled by dk^-0.5  */
+    f32 *beta, *decay;                      /* [rows, hv]; decay = exp(g)                      */
+    f32 *o;                                 /* [rows, hv, dv]                                  */
+};
+
+struct cpu_level {
+    const char *name;
+    /* Columns of tiles [tile_lo, tile_hi) of rows [lo, hi). */
+    void (*product)(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi,
+                    bool reference);
+    void (*rms_norm)(const f32 *x, const f32 *scale, f32 *y, u32 rows, u32 n, f32 eps,
+                     bool reference);
+    void (*residual)(f32 *x, const f32 *y, u64 count, bool reference);
+    void (*glu)(const f32 *g, const f32 *u, f32 *y, u64 count, bool reference);
+    /* Rows [lo, hi) of one span. */
+    void (*attn_rows)(const struct ops_attn_rows *p, const struct ops_span *span, u32 lo, u32 hi,
+                      bool reference);
+    /* Bytes of work memory a thread needs for `attn`. */
+    u64  (*attn_bytes)(u32 heads, u32 d, u32 block_rows);
+    /* Rows [lo, hi) of one span for the query heads of kv head `group`. */
+    void (*attn)(const struct ops_attn *p, const struct ops_span *span, u32 group, u32 lo, u32 hi,
+                 u8 *work, bool reference);
+    /* Channels [c_lo, c_hi) of all rows of one span; their tail is updated. */
+    void (*conv)(const struct ops_conv *p, const struct ops_span *span, u32 c_lo, u32 c_hi,
+                 bool reference);
+    void (*gdn_gates)(const struct ops_gdn *p, const struct level_gdn_work *work, u32 lo, u32 hi);
+    /* All rows of one span for value columns [v_lo, v_hi) of value head `head`. */
+    void (*gdn_rule)(const struct ops_gdn *p, const struct level_gdn_work *work,
+                     const struct ops_span *span, u32 head, u32 v_lo, u32 v_hi);
+    void (*gdn_out)(const struct ops_gdn *p, const struct level_gdn_work *work, u32 lo, u32 hi,
+                    bool reference);
+};
+
+extern const struct cpu_level scalar_level;
+
+#endif
