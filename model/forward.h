@@ -7,7 +7,18 @@
 #ifndef MODEL_FORWARD_H
 #define MODEL_FORWARD_H
 
-#include "arena/base/err.h"
+#include "model/ops.h"
+#include "model/shape.h"
+
+/* Rooms below are open (state, slot, weights).  Commits the scratch that batches of up to
+ * `rows_max` rows need; `shape` and `ops` must outlive it.  ERR_MEMORY, ERR_FULL. */
+MUST_USE enum err forward_open(const struct model_shape *shape, const struct ops *ops,
+                               u32 scratch_arena, u32 rows_max);
+void forward_close(void);
+
+/* Pure: the scratch of a batch before anything is open, for the arena's declaration. */
+u64 forward_scratch_need(const struct model_shape *shape, const struct ops *ops, u32 block_rows,
+                         u32 rows, u32 logit_rows);
 
 struct forward_span {
     u32        slot;

@@ -1,0 +1,332 @@
+/* model/forward.c - the loop over layer rows.
+ *
+ * Buffers come from arena `scratch`: a batch's own (x, u, o), then the layer's, taken after a mark
+ * and rewound.  `sizes_of` lists them once; forward_scratch_bytes adds the same list up, so the
+ * count is exact. */
+#include "model/forward.h"
+
+#include <string.h>
+
+#include "arena/arena.h"
+#include "arena/scratch.h"
+#include "model/family/family.h"
+#include "model/slot.h"
+#include "model/weights.h"
+
+enum { SCRATCH_ALIGN = 256, LOGIT_SLAB = 32 };
+
+static struct {
+    const struct model_shape *shape;
+    const struct ops *ops;
+    u32 arena, rows_max;
+    u64 scratch_bytes;
+    bool open;
+} room;
+
+/* ---------------------------------------------------------------- scratch */
+enum buffer {
+    BUFFER_X, BUFFER_U, BUFFER_O,                       /* the batch's                        */
+    BUFFER_RAW, BUFFER_CONV, BUFFER_Z, BUFFER_A, BUFFER_B, BUFFER_GDN, BUFFER_GDN_WORK,
+    BUFFER_QG, BUFFER_K, BUFFER_V, BUFFER_Q, BUFFER_ATTN, BUFFER_ATTN_WORK,
+    BUFFER_GATE, BUFFER_UP, BUFFER_GLU,
+    BUFFER_LAST, BUFFER_NORMED, BUFFER_LOGITS,
+    BUFFER_COUNT
+};
+/* Stages share the bytes behind the batch's buffers: first and last buffer of each. */
+static const struct { u32 first, last; } STAGES[] = {
+    { BUFFER_RAW, BUFFER_GDN_WORK }, { BUFFER_QG, BUFFER_ATTN_WORK }, { BUFFER_GATE, BUFFER_GLU },
+    { BUFFER_LAST, BUFFER_LOGITS },
+};
+enum { STAGE_GDN, STAGE_ATTN, STAGE_MLP, STAGE_LOGITS };
+
+static void sizes_of(const struct model_shape *s, const struct ops *ops, u32 block_rows, u32 rows,
+                     u32 logit_rows, u64 bytes[BUFFER_COUNT])
+{
+    u64 act = (u64)ops->act_bytes * rows, q = (u64)s->nh * s->d, kv = (u64)s->nkv * s->d;
+    u64 inner = (u64)s->hv * s->dv, slab = MIN(logit_rows, LOGIT_SLAB);
+    bytes[BUFFER_X] = bytes[BUFFER_U] = bytes[BUFFER_O] = act * s->hidden;
+    bytes[BUFFER_RAW] = bytes[BUFFER_CONV] = act * s->conv_channels;
+    bytes[BUFFER_Z] = bytes[BUFFER_GDN] = act * inner;
+    bytes[BUFFER_A] = bytes[BUFFER_B] = act * s->hv;
+    bytes[BUFFER_GDN_WORK] = ops->gdn_work_bytes(rows, s->hk, s->hv, s->dk, s->dv);
+    bytes[BUFFER_QG] = 2 * act * q;
+    bytes[BUFFER_K] = bytes[BUFFER_V] = act * kv;
+    bytes[BUFFER_Q] = bytes[BUFFER_ATTN] = act * q;
+    bytes[BUFFER_ATTN_WORK] = ops->attn_work_bytes(rows, s->nh, s->nkv, s->d, block_rows);
+    bytes[BUFFER_GATE] = bytes[BUFFER_UP] = bytes[BUFFER_GLU] = act * s->ffn;
+    bytes[BUFFER_LAST] = bytes[BUFFER_NORMED] = (u64)ops->act_bytes * slab * s->hidden;
+    bytes[BUFFER_LOGITS] = sizeof(f32) * slab * s->vocab;
+    for (u32 i = 0; i < BUFFER_COUNT; i++) bytes[i] = ALIGN_UP(bytes[i], SCRATCH_ALIGN);
+}
+
+u64 forward_scratch_need(const struct model_shape *shape, const struct ops *ops, u32 block_rows,
+                         u32 rows, u32 logit_rows)
+{
+    u64 bytes[BUFFER_COUNT], most = 0;
+    sizes_of(shape, ops, block_rows, rows, logit_rows, bytes);
+    for (u32 i = 0; i < COUNT_OF(STAGES); i++) {
+        u64 sum = 0;
+        for (u32 b = STAGES[i].first; b <= STAGES[i].last; b++) sum += bytes[b];
+        most = MAX(most, sum);
+    }
+    return bytes[BUFFER_X] + bytes[BUFFER_U] + bytes[BUFFER_O] + most;
+}
+
+u64 forward_scratch_bytes(u32 rows, u32 logit_rows)
+{
+    return forward_scratch_need(room.shape, room.ops, state_shape()->block_rows, rows, logit_rows);
+}
+
+static enum err push(const u64 bytes[BUFFER_COUNT], u32 first, u32 last, u8 *at[BUFFER_COUNT])
+{
+    for (u32 b = first; b <= last; b++)
+        if (bytes[b] > 0) TRY(arena_scratch_push(room.arena, bytes[b], &at[b]));
+    return OK;
+}
+
+enum err forward_open(const struct model_shape *shape, const struct ops *ops, u32 scratch_arena,
+                      u32 rows_max)
+{
+    u8 *whole;
+    ASSERT(rows_max > 0);
+    room.shape = shape;
+    room.ops = ops;
+    room.arena = scratch_arena;
+    room.rows_max = rows_max;
+    room.scratch_bytes = forward_scratch_bytes(rows_max, rows_max);
+    /* committed now, so that no batch commits */
+    u64 mark = arena_scratch_mark(scratch_arena);
+    TRY(arena_scratch_push(scratch_arena, room.scratch_bytes, &whole));
+    arena_scratch_rewind(scratch_arena, mark);
+    room.open = true;
+    return OK;
+}
+
+void forward_close(void) { room.open = false; }
+
+u32 forward_rows_max(void) { return room.rows_max; }
+
+u32 forward_vocab(void) { return room.shape->vocab; }
+
+/* ---------------------------------------------------------------- a layer */
+struct batch {
+    const struct forward_span *given;
+    struct ops_span span[FORWARD_SPAN_CAP];
+    u32 span_count, rows;
+    u64 bytes[BUFFER_COUNT];
+    u8 *at[BUFFER_COUNT];
+};
+
+static enum err product(const struct batch *b, u32 layer, enum family_role role, u32 x, u32 y)
+{
+    struct ops_product p = { .w = weights_matrix(layer, role), .x = b->at[x], .y = b->at[y],
+                             .rows = b->rows };
+    return room.ops->product(&p);
+}
+
+static struct ops_strip strip_of(u32 view, u32 plane)
+{
+    const struct state_view *v = &state_shape()->view[view];
+    return (struct ops_strip){ v->offset_bytes + plane * v->strip_bytes, v->row_bytes };
+}
+
+/* u -> o by attention: K and V rows stored first, then every row reads what is stored. */
+static enum err attention(struct batch *b, u32 layer)
+{
+    const struct model_shape *s = room.shape;
+    const struct ops *ops = room.ops;
+    u32 plane = s->layer[layer].index;
+    TRY(push(b->bytes, STAGES[STAGE_ATTN].first, STAGES[STAGE_ATTN].last, b->at));
+    TRY(product(b, layer, ROLE_Q, BUFFER_U, BUFFER_QG));
+    TRY(product(b, layer, ROLE_K, BUFFER_U, BUFFER_K));
+    TRY(product(b, layer, ROLE_V, BUFFER_U, BUFFER_V));
+    struct ops_attn_rows rows = {
+        .qg = b->at[BUFFER_QG], .k = b->at[BUFFER_K], .v = b->at[BUFFER_V],
+        .q_scale = weights_vector(layer, ROLE_Q_NORM),
+        .k_scale = weights_vector(layer, ROLE_K_NORM), .q_out = b->at[BUFFER_Q],
+        .k_strip = strip_of(FAMILY_VIEW_K, plane), .v_strip = strip_of(FAMILY_VIEW_V, plane),
+        .span = b->span, .span_count = b->span_count, .rows = b->rows,
+        .nh = s->nh, .nkv = s->nkv, .d = s->d, .rot = s->rot,
+        .block_rows = state_shape()->block_rows, .eps = s->eps, .inv_freq = s->inv_freq,
+    };
+    TRY(ops->attn_rows(&rows));
+    struct ops_attn attn = {
+        .q = b->at[BUFFER_Q], .qg = b->at[BUFFER_QG], .y = b->at[BUFFER_ATTN],
+        .k_strip = rows.k_strip, .v_strip = rows.v_strip, .span = b->span,
+        .span_count = b->span_count, .rows = b->rows, .nh = s->nh, .nkv = s->nkv, .d = s->d,
+        .block_rows = rows.block_rows, .work = b->at[BUFFER_ATTN_WORK],
+    };
+    TRY(ops->attn(&attn));
+    return product(b, layer, ROLE_O, BUFFER_ATTN, BUFFER_O);
+}
+
+/* u -> o by the gated delta rule; tail and S of each span's sections move on. */
+static enum err delta(struct batch *b, u32 layer)
+{
+    const struct model_shape *s = room.shape;
+    const struct ops *ops = room.ops;
+    const struct state_section *section = state_shape()->section;
+    u32 index = s->layer[layer].index;
+    TRY(push(b->bytes, STAGES[STAGE_GDN].first, STAGES[STAGE_GDN].last, b->at));
+    TRY(product(b, layer, ROLE_GDN_QKV, BUFFER_U, BUFFER_RAW));
+    TRY(product(b, layer, ROLE_GDN_Z, BUFFER_U, BUFFER_Z));
+    TRY(product(b, layer, ROLE_GDN_A, BUFFER_U, BUFFER_A));
+    TRY(product(b, layer, ROLE_GDN_B, BUFFER_U, BUFFER_B));
+    struct ops_conv conv = {
+        .raw = b->at[BUFFER_RAW], .w = weights_vector(layer, ROLE_GDN_CONV),
+        .y = b->at[BUFFER_CONV], .tail_offset = section[family_section_tail(index)].offset_bytes,
+        .span = b->span, .span_count = b->span_count, .rows = b->rows, .c = s->conv_channels,
+    };
+    TRY(ops->conv(&conv));
+    struct ops_gdn gdn = {
+        .y = b->at[BUFFER_CONV], .a = b->at[BUFFER_A], .b = b->at[BUFFER_B], .z = b->at[BUFFER_Z],
+        .neg_a = weights_vector(layer, ROLE_GDN_DECAY),
+        .dt_bias = weights_vector(layer, ROLE_GDN_DT),
+        .norm = weights_vector(layer, ROLE_GDN_NORM), .out = b->at[BUFFER_GDN],
+        .s_offset = section[family_section_s(index)].offset_bytes, .span = b->span,
+        .span_count = b->span_count, .rows = b->rows, .hk = s->hk, .hv = s->hv, .dk = s->dk,
+        .dv = s->dv, .eps = s->eps, .gate_sigmoid = s->gate_sigmoid,
+        .work = b->at[BUFFER_GDN_WORK],
+    };
+    TRY(ops->gdn(&gdn));
+    return product(b, layer, ROLE_GDN_OUT, BUFFER_GDN, BUFFER_O);
+}
+
+static enum err mlp(struct batch *b, u32 layer)
+{
+    TRY(push(b->bytes, STAGES[STAGE_MLP].first, STAGES[STAGE_MLP].last, b->at));
+    TRY(product(b, layer, ROLE_MLP_GATE, BUFFER_U, BUFFER_GATE));
+    TRY(product(b, layer, ROLE_MLP_UP, BUFFER_U, BUFFER_UP));
+    TRY(room.ops->glu(b->at[BUFFER_GATE], b->at[BUFFER_UP], b->at[BUFFER_GLU],
+                      (u64)b->rows * room.shape->ffn));
+    return product(b, layer, ROLE_MLP_DOWN, BUFFER_GLU, BUFFER_O);
+}
+
+/* x += block(N1(x)), then back to the batch's own scratch. */
+static enum err half_layer(struct batch *b, u32 layer, enum family_role norm,
+                           enum err (*block)(struct batch *, u32))
+{
+    const struct model_shape *s = room.shape;
+    u64 mark = arena_scratch_mark(room.arena);
+    TRY(room.ops->rms_norm(b->at[BUFFER_X], weights_vector(layer, norm), b->at[BUFFER_U], b->rows,
+                           s->hidden, s->eps));
+    TRY(block(b, layer));
+    TRY(room.ops->residual(b->at[BUFFER_X], b->at[BUFFER_O], (u64)b->rows * s->hidden));
+    arena_scratch_rewind(room.arena, mark);
+    return OK;
+}
+
+/* ---------------------------------------------------------------- a batch */
+static enum err batch_build(const struct forward_span *span, u32 span_count, struct batch *b)
+{
+    memset(b, 0, sizeof *b);
+    ASSERT(span_count > 0 && span_count <= FORWARD_SPAN_CAP);
+    b->given = span;
+    b->span_count = span_count;
+    u32 wanted = 0;
+    for (u32 i = 0; i < span_count; i++) {
+        const struct slot_row *slot = slot_row(span[i].slot);
+        ASSERT(span[i].count > 0 && slot->len + span[i].count <= slot->row_cap);
+        ASSERT(slot->unit.index != NONE && span[i].logits_count <= span[i].count);
+        for (u32 k = 0; k < i; k++) ASSERT(span[k].slot != span[i].slot);
+        b->span[i] = (struct ops_span){
+            .lo = b->rows, .hi = b->rows + span[i].count, .pos = slot->len,
+            .block_addr = slot_block_addrs(span[i].slot),
+            .sections = arena_slots_addr(state_sections_arena(), slot->unit),
+        };
+        b->rows += span[i].count;
+        wanted += span[i].logits_count;
+    }
+    ASSERT(b->rows <= room.rows_max);
+    sizes_of(room.shape, room.ops, state_shape()->block_rows, b->rows, wanted, b->bytes);
+    return push(b->bytes, BUFFER_X, BUFFER_O, b->at);
+}
+
+static enum err embed(struct batch *b)
+{
+    enum ops_source type;
+    const u8 *rows = weights_table(&type);
+    u32 h = room.shape->hidden;
+    for (u32 i = 0; i < b->span_count; i++) {
+        const struct forward_span *given = &b->given[i];
+        u8 *x = b->at[BUFFER_X] + (u64)b->span[i].lo * h * room.ops->act_bytes;
+        for (u32 k = 0; k < given->count; k++) ASSERT(given->ids[k] < room.shape->vocab);
+        TRY(room.ops->embed(rows, type, given->ids, given->count, h, x));
+    }
+    return OK;
+}
+
+/* Logits of `count` rows of the batch, [count][vocab] of the host. */
+static enum err slab_logits(struct batch *b, const u32 *rows, u32 count, f32 *logits)
+{
+    const struct model_shape *s = room.shape;
+    const struct ops *ops = room.ops;
+    u32 top = s->layer_count;
+    TRY(ops->gather(b->at[BUFFER_X], rows, count, s->hidden, b->at[BUFFER_LAST]));
+    TRY(ops->rms_norm(b->at[BUFFER_LAST], weights_vector(top, ROLE_NORM), b->at[BUFFER_NORMED],
+                      count, s->hidden, s->eps));
+    struct ops_product p = { .w = weights_matrix(top, ROLE_HEAD), .x = b->at[BUFFER_NORMED],
+                             .y = b->at[BUFFER_LOGITS], .rows = count, .y_f32 = true };
+    TRY(ops->product(&p));
+    const struct space_ops *space = space_ops(arena_row(room.arena)->space);
+    return space->copy(logits, b->at[BUFFER_LOGITS], sizeof(f32) * count * s->vocab, 0);
+}
+
+/* The wanted rows' logits, a slab at a time, in batch order. */
+static enum err head(struct batch *b, f32 *logits)
+{
+    u32 slab[LOGIT_SLAB], count = 0;
+    TRY(push(b->bytes, STAGES[STAGE_LOGITS].first, STAGES[STAGE_LOGITS].last, b->at));
+    for (u32 i = 0; i < b->span_count; i++) {
+        for (u32 k = b->given[i].logits_count; k > 0; k--) {
+            slab[count++] = b->span[i].hi - k;
+            if (count < LOGIT_SLAB) continue;
+            TRY(slab_logits(b, slab, count, logits));
+            logits += (u64)count * room.shape->vocab;
+            count = 0;
+        }
+    }
+    return count == 0 ? OK : slab_logits(b, slab, count, logits);
+}
+
+static enum err run(struct batch *b, f32 *logits, bool wanted)
+{
+    TRY(embed(b));
+    for (u32 layer = 0; layer < room.shape->layer_count; layer++) {
+        bool full = room.shape->layer[layer].kind == LAYER_ATTENTION;
+        TRY(half_layer(b, layer, ROLE_IN_NORM, full ? attention : delta));
+        TRY(half_layer(b, layer, ROLE_POST_NORM, mlp));
+    }
+    if (wanted) TRY(head(b, logits));
+    return room.ops->sync();
+}
+
+enum err forward_rows(const struct forward_span *span, u32 span_count, f32 *logits)
+{
+    struct batch batch;
+    bool wanted = false;
+    ASSERT(room.open);
+    u64 mark = arena_scratch_mark(room.arena);
+    for (u32 i = 0; i < span_count; i++) wanted = wanted || span[i].logits_count > 0;
+    ASSERT(!wanted || logits != NULL);
+    enum err err = batch_build(span, span_count, &batch);
+    if (err == OK) err = run(&batch, logits, wanted);
+    arena_scratch_rewind(room.arena, mark);
+    for (u32 i = 0; err == OK && i < span_count; i++) slot_row(span[i].slot)->len += span[i].count;
+    return err;
+}
+
+enum err forward_chunk(u32 slot, const u32 *ids, u32 count, f32 *logits)
+{
+    struct forward_span span = { slot, count, ids, logits != NULL };
+    return forward_rows(&span, 1, logits);
+}
+
+enum err forward_step(const u32 *slots, const u32 *ids, u32 count, f32 *logits)
+{
+    struct forward_span span[FORWARD_SPAN_CAP];
+    ASSERT(count <= FORWARD_SPAN_CAP);
+    for (u32 i = 0; i < count; i++)
+        span[i] = (struct forward_span){ slots[i], 1, &ids[i], 1 };
+    return forward_rows(span, count, logits);
+}

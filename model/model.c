@@ -1,0 +1,129 @@
+/* model/model.c - opening and closing of the model's rooms, in order. */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "model/family/family.h"
+#include "model/forward.h"
+#include "model/slot.h"
+#include "model/weights.h"
+
+enum { NAME_BYTES = 128 };
+enum stage { CLOSED, FILES, BACKEND, SCANNED, WEIGHTS, SLOTS, LOADED };
+
+static struct {
+    struct files files;
+    struct model_shape shape;
+    struct state_shape layout;
+    struct ops ops;
+    u32 chunk_rows;
+    enum stage stage;
+    char name[NAME_BYTES];
+} model;
+
+static void name_model(const char *dir)
+{
+    if (dir == NULL) {
+        snprintf(model.name, sizeof model.name, "holdfast-default");
+        return;
+    }
+    const char *slash = strrchr(model.files.dir, '/');
+    snprintf(model.name, sizeof model.name, "%.*s", NAME_BYTES - 1,
+             slash == NULL || slash[1] == 0 ? model.files.dir : slash + 1);
+}
+
+static enum err open_all(const struct model_setup *setup)
+{
+    u32 b = setup->block_rows == 0 ? MODEL_BLOCK_ROWS : setup->block_rows;
+    u32 g = setup->grid_rows == 0 ? MAX(b, MODEL_GRID_ROWS) : setup->grid_rows;
+    model.chunk_rows = setup->chunk_rows == 0 ? MODEL_CHUNK_ROWS : setup->chunk_rows;
+    TRY(files_open(&model.files, setup->dir));
+    model.stage = FILES;
+    name_model(setup->dir);
+    TRY(shape_load(&model.files, &model.shape));
+    const struct family *family = family_find(model.shape.model_type);
+    ASSERT(family != NULL);                     /* shape_load refuses what has none           */
+    TRY(backend_open(&setup->backend, &model.ops));
+    model.stage = BACKEND;
+    TRY(family->fill(&model.shape, b, g, model.ops.store_bytes, &model.layout));
+    TRY(weights_scan(&model.files, &model.shape, family));
+    model.stage = SCANNED;
+    return OK;
+}
+
+enum err model_open(const struct model_setup *setup)
+{
+    ASSERT(model.stage == CLOSED);
+    enum err err = open_all(setup);
+    if (err != OK) model_close();
+    return err;
+}
+
+static u64 scratch_cap(u64 extra_bytes)
+{
+    return ALIGN_UP(forward_scratch_need(&model.shape, &model.ops, model.layout.block_rows,
+                                         model.chunk_rows, model.chunk_rows) + extra_bytes,
+                    2 * MIB);
+}
+
+static u64 weights_cap(void) { return ALIGN_UP(weights_extent_bytes(&model.ops), 2 * MIB); }
+
+u64 model_fixed_bytes(u64 scratch_extra_bytes)
+{
+    return weights_cap() + scratch_cap(scratch_extra_bytes);
+}
+
+u32 model_declare(const struct model_room *room, struct arena_decl *decl)
+{
+    ASSERT(model.stage == SCANNED);
+    u64 blocks = room->ctx_rows / model.layout.block_rows + 2;
+    decl[0] = (struct arena_decl){ .name = "weights", .space = SPACE_DEVICE,
+                                   .kind = ARENA_EXTENTS, .cap_bytes = weights_cap() };
+    decl[1] = (struct arena_decl){ .name = "scratch", .space = SPACE_DEVICE,
+                                   .kind = ARENA_SCRATCH,
+                                   .cap_bytes = scratch_cap(room->scratch_extra_bytes) };
+    decl[2] = (struct arena_decl){ .name = "lists", .space = SPACE_HOST, .kind = ARENA_EXTENTS,
+                                   .cap_bytes = room->slot_count *
+                                                ALIGN_UP(24 * blocks, 64 * KIB) };
+    state_declare(&model.layout, room->pool_bytes, &decl[3]);
+    return MODEL_DECL_CAP;
+}
+
+static enum err load_all(const struct model_room *room)
+{
+    TRY(weights_open(&model.ops, arena_find("weights")));
+    model.stage = WEIGHTS;
+    TRY(state_open(&model.layout));
+    TRY(slot_open(room->slot_count, room->ctx_rows, arena_find("lists")));
+    model.stage = SLOTS;
+    TRY(forward_open(&model.shape, &model.ops, arena_find("scratch"), model.chunk_rows));
+    model.stage = LOADED;
+    return OK;
+}
+
+enum err model_load(const struct model_room *room)
+{
+    ASSERT(model.stage == SCANNED);
+    enum err err = load_all(room);
+    if (err != OK) model_close();
+    return err;
+}
+
+void model_close(void)
+{
+    if (model.stage >= LOADED) forward_close();
+    if (model.stage >= SLOTS) slot_close();
+    if (model.stage >= SCANNED) weights_close();
+    if (model.stage >= BACKEND) backend_close();
+    if (model.stage >= FILES) files_close(&model.files);
+    model.stage = CLOSED;
+}
+
+struct files *model_files(void) { return &model.files; }
+
+const struct model_shape *model_shape(void) { return &model.shape; }
+
+const struct ops *model_ops(void) { return &model.ops; }
+
+const char *model_name(void) { return model.name; }
