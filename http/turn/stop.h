@@ -6,13 +6,19 @@
 #ifndef TURN_STOP_H
 #define TURN_STOP_H
 
+#include "arena/base/vocab.h"
 #include "http/turn/turn.h"
 
+enum stop_phase { STOP_CONTENT, STOP_REASONING, STOP_CALL };
 struct stop_state {                 /* zero is valid only through stop_start                  */
-    u32 phase;                      /* reasoning, content, call                               */
+    u32 phase;                      /* enum stop_phase                                        */
     u32 tail_bytes;                 /* content bytes kept, a possible beginning of a stop     */
     u8  tail[TURN_STOP_BYTES];
 };
+
+/* The piece table that stop_feed reads, for all threads; set once before the first turn and kept by
+ * its owner.  Without one no stop string is ever found. */
+void stop_vocab(const struct vocab *vocab);
 
 void stop_start(struct stop_state *s, const struct submit_row *row);
 

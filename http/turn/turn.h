@@ -75,8 +75,8 @@ struct submit_row {
     u64        arrival_us;
 
     /* engine -> HTTP */
-    struct ring out;                /* ids, in order; memory out_ids                          */
-    u32         out_ids[TURN_OUT_IDS];
+    struct ring out;                /* ids, in order; each push rings `wake`                  */
+    struct ring_cell out_ids[TURN_OUT_IDS];
     _Atomic u32 state;              /* enum submit_state                                      */
     _Atomic u64 progress;           /* rows of the prompt in place so far                     */
     _Atomic u32 queue_place;        /* 1 = next; 0 when admitted                              */
@@ -102,5 +102,7 @@ void submit_release(u32 submit);
 u32 submit_queued(void);
 /* True once turn_close_inbox was called (draining): push then gives ERR_CANCELLED (503). */
 bool submit_draining(void);
+/* After popping ids of a full out ring: a paused turn goes on now rather than within 5 ms. */
+void submit_drained(void);
 
 #endif

@@ -1,0 +1,124 @@
+/* http/turn/pass.h - what the passes of the engine thread share: the turn row, the engine's wiring,
+ * one prototype a pass.  Nothing outside http/turn and its tests includes it. */
+#ifndef TURN_PASS_H
+#define TURN_PASS_H
+
+#include "budget/gate.h"
+#include "budget/profile.h"
+#include "http/turn/engine.h"
+#include "http/turn/stop.h"
+#include "http/turn/turn.h"
+#include "model/slot.h"
+#include "tiers/tier.h"
+
+enum turn_state { TURN_FREE, TURN_QUEUED, TURN_PREFILL, TURN_DECODE, TURN_DONE };
+
+enum {
+    PASS_SHORT_ROWS = 128,          /* a chunk while another slot decodes                     */
+    PASS_OVER_MAX = 4,              /* a prefill passed over so often goes next               */
+    PASS_PAUSE_US = 5000,           /* a paused turn looks again at its ring                  */
+    PASS_RECORD_CAP = 256,          /* record rows: only slots have records so far            */
+};
+
+struct turn_row {
+    enum turn_state state;
+    u32  submit, slot;              /* slot NONE until admitted                               */
+    u32  passed_over;
+    u64  number;                    /* order of arrival; also the request's number in logs    */
+    u64  prompt_count;
+    u64  row_limit;                 /* rows it may ever need: min(ctx, prompt + max_tokens - 1) */
+    u64  generated;
+    u32  next_id;                   /* sampled, not yet forwarded                             */
+    u32  mark_count, mark_next;
+    struct turn_mark mark[TURN_MARK_CAP + 1];   /* ascending, each below prompt_count         */
+    bool lined;                     /* an anchor was taken on the way                         */
+    bool grow_refused;              /* the gate said no at this row_cap                       */
+    bool lost;                      /* device error: the slot's rows are undefined            */
+    struct stop_state stop;
+    struct tier_hit hit;
+    struct resident_pool pool;
+    u64  think_hi;
+    u64  restore_us, prefill_us, decode_us;
+    u64  admit_at_us, first_at_us;
+    enum turn_finish finish;
+    enum err error;
+    char error_text[TURN_ERROR_BYTES];
+    u32  stop_id;
+    bool by_stop_string, by_memory;
+};
+
+struct engine_counts {
+    u64 turns, forwarded, generated, prefill_us, decode_us, rounds;
+    u64 cancelled, refused, failed, by_memory, evicted;
+};
+
+struct engine {
+    struct engine_setup set;
+    u64  ctx;
+    u32  slot_count, vocab, kv_node;
+    u64 *keys;                      /* [ctx] of the turn being admitted; or of one chunk      */
+    u32 *ids;                       /* [slot_count][ctx] served ids of the turn in each slot  */
+    f32 *logits;                    /* [slot_count][vocab]                                    */
+    f32 *kept_logits;               /* [slot_count][vocab] before sampling, or NULL (tests)   */
+    u8  *work;                      /* 8 * vocab bytes for the sampler                        */
+    u32  slot_turn[SLOT_CAP];       /* turn in each slot, or NONE                             */
+    bool moved;                     /* some pass did something in this round                  */
+    bool check;                     /* tables changed: engine_check has work                  */
+    bool draining;
+    u64  drain_until_us;
+    struct engine_counts counts;
+};
+
+/* The turn table (turn.c). */
+struct turn_row *turn_at(u32 turn);
+u32  turn_next(u32 from);           /* next used row at or after `from`, or NONE              */
+u32  turn_oldest(enum turn_state state);        /* least number in that state, or NONE        */
+u32  turn_count(enum turn_state state);
+u32 *turn_ids(struct engine *e, const struct turn_row *turn);
+void turn_end(struct engine *e, struct turn_row *turn, enum turn_finish finish);
+/* FINISH_ERROR with the thread's last note. */
+void turn_fail(struct engine *e, struct turn_row *turn, enum err error);
+void turn_free(u32 turn);
+void turn_publish(const struct turn_row *turn, enum submit_state state);
+/* Turns running at once without counting against the queue. */
+void turn_running_cap(u32 slots);
+void turn_close_inbox(void);
+struct ring_wake *turn_wake(void);
+u64  turn_table_bytes(u32 rows);
+
+/* wants.c: pure. */
+struct wants { struct budget_want want[3]; u32 count; u64 rows; };
+void wants_build(const struct engine *e, const struct turn_row *turn, const struct tier_hit *hit,
+                 struct wants *out);
+/* What one gate needs to carry out a grant: the slot's rows and the turn's anchors. */
+struct wants_owner {
+    struct engine *e;
+    struct turn_row *turn;
+    const struct tier_prompt *prompt;
+    struct tier_hit hit;
+    u64 rows;                       /* the slot shall have                                    */
+};
+enum err wants_rows_commit(void *owner, u64 bytes);
+void     wants_rows_undo(void *owner, u64 bytes);
+enum err wants_anchors_commit(void *owner, u64 bytes);
+void     wants_anchors_undo(void *owner, u64 bytes);
+/* Drops the idle record that was used longest ago (not the hit's, not the turn's slot): bytes freed
+ * or 0 when there is none.  And what all of them together would free. */
+u64 wants_relieve(struct engine *e, const struct tier_hit *hit, u32 slot);
+u64 wants_relief(const struct engine *e, const struct tier_hit *hit, u32 slot);
+
+/* The passes, in order. */
+void command_pass(struct engine *e);
+void turn_pass(struct engine *e);
+void admit_pass(struct engine *e);
+void prefill_pass(struct engine *e);
+void grow_pass(struct engine *e);
+void decode_pass(struct engine *e);
+void finish_pass(struct engine *e);
+
+/* decode.c: the next id of a turn from `logits` [vocab]; emits it, ends the turn if it is the last.
+ * True when the turn can take one now (room in its ring, rows in its slot). */
+void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits);
+bool decode_ready(const struct turn_row *turn);
+
+#endif
