@@ -107,7 +107,7 @@ stale() {
             [ -f "$file" ] && [ ! "$file" -nt "$object" ] || return 0
         done
     done <"${object%.o}.d"
-    case $object in *model_embedded.o)
+    case $object in *_embedded.o)
         for file in profiles/*.conf profiles/default-model/*.*; do
             [ ! "$file" -nt "$object" ] || return 0
         done ;;

@@ -14,7 +14,7 @@
  *   USED_ARENA      used bytes of the arenas named for it
  *   USED_COUNT      a number its owner sets (budget_graph_count)
  *   USED_CHILDREN   an inner node: the sum of its children
- *   USED_FREE       committed and unused bytes of all arenas
+ *   USED_FREE       committed and unused bytes of all arenas (one leaf)
  *
  * Start: declare all, edges, arena_open, then budget_graph_check, which resolves arena names. */
 #ifndef BUDGET_GRAPH_H
@@ -58,6 +58,7 @@ struct budget_node {
     u32   arena_count;
     u32   parent;                       /* index or NONE                                         */
     u8    pool, node_class, used_kind, holder;
+    bool  over;                         /* its cap was lowered under what it uses: until it fits */
     u64   reserve_bytes, cap_bytes, unit_bytes;
     u64   used_bytes;                   /* as of the last budget_graph_refresh                   */
     u64   count_bytes;                  /* USED_COUNT                                            */
@@ -69,7 +70,11 @@ struct budget_node {
     void *owner;
 };
 
-struct budget_edge { u32 taker, victim, order, line; };     /* line of the profile, or 0         */
+struct budget_edge {
+    char taker_name[BUDGET_NAME_BYTES], victim_name[BUDGET_NAME_BYTES];
+    u32  taker, victim;                 /* resolved by budget_graph_check; an inner node stands  */
+    u32  order, line;                   /* for its leaves.  line of the profile, or 0            */
+};
 
 struct budget_graph {
     struct budget_node node[BUDGET_NODE_CAP];

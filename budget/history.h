@@ -10,7 +10,11 @@ enum { BUDGET_GATE_CAP = 256, BUDGET_GATE_WANTS = 16 };
 
 enum budget_gate_kind { GATE_ADMIT, GATE_GROW, GATE_START };
 
-struct gate_want { u64 min_bytes, max_bytes, granted_bytes; u8 node, must, why, reserved[5]; };
+struct gate_want {
+    u64 min_bytes, max_bytes, granted_bytes;
+    u8  node, must, why, limit;         /* enum budget_why; limit: node of WHY_CAP               */
+    u8  reserved[4];
+};
 
 struct gate_row {
     u64 number;                         /* 1, 2, 3, ... since start                              */

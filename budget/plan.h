@@ -48,14 +48,22 @@ struct budget_record {                  /* what could be taken, as data         
     u64  freed_bytes;                   /* bytes whose last reference it holds                   */
 };
 
-struct budget_grant { u64 bytes; u8 why; };     /* why: enum budget_why, WHY_FULL = got its max  */
-
-/* Why a want got less than its max: the limit that bound first. */
-enum budget_why {
-    WHY_FULL, WHY_CAP, WHY_CACHES, WHY_BOARD, WHY_FREE, WHY_MIN, WHY_COMMIT, WHY_MUST, WHY_COUNT
+struct budget_grant {
+    u64 bytes;
+    u32 limit;                          /* WHY_CAP: the node whose cap bound first, else NONE    */
+    u8  why, reserved[3];               /* enum budget_why: why it got less than its max         */
 };
-/* "", "cap", "caches", "board", "free memory", "min", "commit", "a must was refused" */
-const char *budget_why_text(u32 why);
+
+enum budget_why {
+    WHY_FULL,                           /* it got its max                                        */
+    WHY_CAP,                            /* the cap of node `limit`, others' reserves kept        */
+    WHY_FREE,                           /* measured free memory less the floor                   */
+    WHY_COMMIT,                         /* the commit itself failed                              */
+    WHY_MUST,                           /* nothing was granted: a must was refused               */
+    WHY_COUNT
+};
+/* "granted", "cap", "free memory", "commit failed", "a must was refused" */
+const char *budget_plan_why(u32 why);
 
 struct budget_plan {
     bool refused;                       /* a must gets nothing: nothing is granted at all        */
@@ -66,12 +74,12 @@ struct budget_plan {
     u32  victim_count;
     u32  victim[BUDGET_RECORD_CAP];     /* indices into the records given                        */
     u64  freed_bytes;                   /* of the victims                                        */
+    u64  commit_bytes;                  /* granules that the grants add to what is committed     */
 };
 
 struct budget_arena_view {              /* an arena as the plan sees it                          */
     u64 unit_bytes, granule_bytes;
-    u64 committed_bytes;
-    u64 free_bytes;                     /* committed, unused                                     */
+    u64 free_bytes;                     /* committed, unused, may be given back (not scratch's)  */
     u64 ready_bytes;                    /* of these, what next units take without a commit       */
 };
 

@@ -26,7 +26,6 @@ enum profile_backend   { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
 enum profile_effort    { EFFORT_XHIGH, EFFORT_MEDIUM, EFFORT_LOW, EFFORT_NONE };
 enum profile_reasoning { REASONING_CONTENT, REASONING_PLAIN, REASONING_BOTH };
 enum profile_late      { LATE_INLINE, LATE_REFUSE };
-enum profile_log       { LOG_WORD_ERROR, LOG_WORD_WARN, LOG_WORD_INFO, LOG_WORD_DEBUG };
 
 struct profile_yield {
     char taker[PROFILE_NODE_BYTES], victim[PROFILE_NODE_BYTES];
@@ -51,7 +50,7 @@ struct profile_row {
     u64  keepalive_us;                          /* comment at least this often; also how long    */
                                                 /* a stream's headers are held                   */
     u64  drain_us;                              /* after SIGTERM running turns have this long    */
-    u32  log_level;                             /* enum profile_log                              */
+    u32  log_level;                             /* enum log_level of base/log                    */
 
     /* model */
     char model[PROFILE_PATH_BYTES];             /* "" = the embedded default model               */

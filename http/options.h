@@ -1,6 +1,6 @@
 /* http/options.h - the command line: words, flags <-> profile keys, help from one table.
  *
- * A flag is either a profile key (`--ctx 8k` and `ctx = 8192` of a .conf file are the same row of
+ * A flag is either a profile key (`--ctx 8192` and `ctx = 8192` of a .conf file are the same row of
  * profile_keys) or belongs to a word alone (`run -p`).  `--flag value`, `--flag=value`, `-m`, `-p`;
  * a switch needs no value (`--no-auth`; `--no-auth=off` is possible).  The profile file comes first
  * (--profile, default auto), flags override it whatever their order.  A flag the word doesn't have
