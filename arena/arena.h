@@ -26,7 +26,7 @@ enum arena_kind {
     ARENA_KIND_COUNT
 };
 
-enum { ARENA_NAME_BYTES = 24, ARENA_CAP = 32 };
+enum { ARENA_NAME_BYTES = 24, ARENA_CAP = 32 };     /* `books` is one of them             */
 
 struct arena_decl {
     const char     *name;               /* unique, < ARENA_NAME_BYTES                         */
@@ -55,8 +55,10 @@ struct arena_row {
     struct holders_bytes held;          /* blocks, slots: bytes by charged class              */
 };
 
-/* Reserves a range a space and lays the arenas out in it.  ERR_MEMORY, ERR_CONFIG (name twice,
- * cap 0 units are fine: such an arena holds nothing).  On error nothing stays reserved. */
+/* Reserves a range a space and lays the arenas out in it, behind one more arena `books` of the
+ * host: rows, labels and free lists of the others (all of it `used`; index = count).  ERR_MEMORY,
+ * ERR_CONFIG (name twice; cap 0 units are fine: such an arena holds nothing).  On error nothing
+ * stays reserved. */
 MUST_USE enum err arena_open(const struct arena_decl *decl, u32 count);
 
 /* Releases everything; all handles and addresses are dead.  Safe when not open. */
@@ -78,6 +80,8 @@ u64 arena_trim(u32 arena, u64 keep_free_bytes);
 /* Bytes the next `count` units (or `bytes` of extents) would add to committed, in granules, given
  * the free units there are.  Pure; what a want costs the board. */
 u64 arena_cost_units(u32 arena, u32 count);
+/* The same for one extent, table or scratch piece of `bytes`. */
+u64 arena_cost_bytes(u32 arena, u64 bytes);
 
 /* Marks that a gate is being applied: commits outside are counted in `ungated_count`. */
 void arena_gate(bool open);

@@ -22,7 +22,7 @@ struct block_row {
     u32 generation;
     u32 frozen;                         /* rows                                               */
     u32 appender;                       /* slot or NONE                                       */
-    u32 next_free;
+    u32 reserved;
 };
 
 /* A free block held once by `class`, label and row zeroed, appender NONE.  From the fullest

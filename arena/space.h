@@ -42,6 +42,8 @@ enum space space_real(enum space space);
  * and the commit that fails: the n-th from now (1 = next), 0 = none. */
 void space_host_granule(u64 bytes);
 void space_host_fail_commit(u32 nth);
+/* Commits left before the one that fails; 0 once it has fired (or none is set). */
+u32 space_host_fail_left(void);
 
 /* Maps a file read-only (private).  `*bytes_out` = its length, 0-length files give a valid pointer.
  * ERR_IO names path and reason.  Unmap with space_host_unmap_file.  `drop` tells the kernel that

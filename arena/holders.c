@@ -1,0 +1,45 @@
+/* arena/holders.c - counts by class; the lowest class that holds is charged. */
+#include "arena/holders.h"
+
+enum holder holders_charged(const struct holders *h)
+{
+    u32 class = 0;
+    while (class < HOLD_COUNT && h->count[class] == 0) class++;
+    return (enum holder)class;
+}
+
+u32 holders_total(const struct holders *h)
+{
+    u32 total = 0;
+    for (u32 class = 0; class < HOLD_COUNT; class++) total += h->count[class];
+    return total;
+}
+
+/* Moves the unit's bytes from what it was charged to, to what it is charged to now. */
+static void move(enum holder before, enum holder after, struct holders_bytes *sum, u64 unit_bytes)
+{
+    if (before == after) return;
+    if (before != HOLD_COUNT) {
+        ASSERT(sum->bytes[before] >= unit_bytes);
+        sum->bytes[before] -= unit_bytes;
+    }
+    if (after != HOLD_COUNT) sum->bytes[after] += unit_bytes;
+}
+
+void holders_add(struct holders *h, enum holder class, struct holders_bytes *sum, u64 unit_bytes)
+{
+    ASSERT((u32)class < HOLD_COUNT && h->count[class] < UINT16_MAX);
+    enum holder before = holders_charged(h);
+    h->count[class]++;
+    move(before, holders_charged(h), sum, unit_bytes);
+}
+
+bool holders_drop(struct holders *h, enum holder class, struct holders_bytes *sum, u64 unit_bytes)
+{
+    ASSERT((u32)class < HOLD_COUNT && h->count[class] > 0);
+    enum holder before = holders_charged(h);
+    h->count[class]--;
+    enum holder after = holders_charged(h);
+    move(before, after, sum, unit_bytes);
+    return after == HOLD_COUNT;
+}
