@@ -213,9 +213,14 @@ void resident_unplace(struct tier_hit *hit)
 {
     u32 record = own.record[hit->slot];
     record_at(record)->busy = false;
-    /* A cut list has no appender before it grows: its rows must not look writable to a fork. */
-    if (hit->way == WAY_CUT) state_freeze(hit->slot, hit->start);
-    if (hit->way == WAY_COLD || hit->way == WAY_FORK) resident_drop(hit->slot);
+    if (hit->way == WAY_TAKE) return;
+    if (hit->way == WAY_CUT) {
+        /* A cut list has no appender before it grows: its rows must not look writable to a fork.
+         * And the slot's sections are still those of its old end. */
+        state_freeze(hit->slot, hit->start);
+        if (state_load(hit->slot, hit->unit, hit->start) == OK) return;
+    }
+    resident_drop(hit->slot);
 }
 
 enum err resident_load(const struct tier_hit *hit)

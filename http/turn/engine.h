@@ -17,14 +17,31 @@ struct engine_setup {
     const u32 *eos; u32 eos_count;
 };
 
-/* Tables, tiers, nodes.  After the model rooms are open; on the thread that will run it. */
+/* Bytes of a table arena that turn_open(turn_rows), command_open and engine_open take together. */
+u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
+                       u32 vocab, u32 grid_rows);
+
+/* Nodes kv and anchors and the edge between them; before budget_graph_check.  `block_bytes` and
+ * `section_bytes` are the units of the arenas.  ERR_CONFIG. */
+MUST_USE enum err engine_declare(struct budget_graph *g, const struct profile_row *profile,
+                                 u64 block_bytes, u64 section_bytes, u32 slot_count);
+
+/* Tables and tiers.  After turn_open, command_open, engine_declare and the model rooms; on the
+ * thread that will run it.  `profile` and `graph` outlive it.  ERR_MEMORY, ERR_FULL,
+ * ERR_NOT_FOUND: engine_declare was not called. */
 MUST_USE enum err engine_open(const struct engine_setup *setup);
+/* One round of all passes, without a wait; false once a stop has been carried out.  engine_moved:
+ * whether the last round did anything. */
+bool engine_pass(void);
+bool engine_moved(void);
 /* Passes over the turn table until engine_stop was called and every turn is done or drain_s is
  * over.  Nothing else in the program moves a turn on. */
 void engine_run(void);
 /* Any thread or signal handler: refuse new turns, end the running ones within drain_s (again: at
  * once), then engine_run returns. */
 void engine_stop(void);
+/* Tests: [slot_count][vocab] that gets each slot's last logits as they were before sampling. */
+void engine_keep_logits(f32 *rows);
 void engine_close(void);
 
 #endif

@@ -80,10 +80,6 @@ void turn_end(struct engine *e, struct turn_row *turn, enum turn_finish finish);
 void turn_fail(struct engine *e, struct turn_row *turn, enum err error);
 void turn_free(u32 turn);
 void turn_publish(const struct turn_row *turn, enum submit_state state);
-/* Turns running at once without counting against the queue. */
-void turn_running_cap(u32 slots);
-void turn_close_inbox(void);
-struct ring_wake *turn_wake(void);
 u64  turn_table_bytes(u32 rows);
 
 /* wants.c: pure. */
@@ -97,6 +93,7 @@ struct wants_owner {
     const struct tier_prompt *prompt;
     struct tier_hit hit;
     u64 rows;                       /* the slot shall have                                    */
+    u64 now_us;
 };
 enum err wants_rows_commit(void *owner, u64 bytes);
 void     wants_rows_undo(void *owner, u64 bytes);

@@ -1,7 +1,7 @@
-/* http/turn/turn.c - the submit rows that HTTP threads fill and the turn table of the engine. */
+/* http/turn/turn.c - the turn table of the engine thread: new rows, cancels, places in line. */
 #include "http/turn/pass.h"
+#include "http/turn/submit.h"
 
-#include "arena/base/clock.h"
 #include "arena/table.h"
 
 #include <stdio.h>
@@ -15,115 +15,26 @@ static_assert((int)SOURCE_END == (int)TIER_END && (int)SOURCE_COUNT == (int)TIER
               "sources and reasons of tiers and turns are the same numbers");
 
 static struct {
-    struct submit_row *submit;
-    struct turn_row   *turn;
-    struct ring        free, inbox;
-    struct ring_wake   wake;
-    u32                rows, queue_cap;
-    u64                number;
-    _Atomic u32        running_cap;
-    _Atomic u32        flight;      /* pushed and not yet done                                */
-    _Atomic u32        queued;      /* pushed and not yet admitted or done                    */
-    _Atomic bool       draining;
+    struct turn_row *turn;
+    u32 rows;
+    u64 number;
 } table;
-
-static u32 ring_cap(u32 rows)
-{
-    u32 cap = 2;
-    while (cap < rows) cap *= 2;
-    return cap;
-}
 
 u64 turn_table_bytes(u32 rows)
 {
-    return (u64)rows * (sizeof(struct submit_row) + sizeof(struct turn_row)) +
-           2ull * ring_cap(rows) * sizeof(struct ring_cell) + 4 * 64;
+    return submit_table_bytes(rows) + (u64)rows * sizeof(struct turn_row) + 64;
 }
 
 enum err turn_open(u32 table_arena, u32 rows, u32 queue_cap)
 {
-    struct ring_cell *cell;
-    u32 cap = ring_cap(rows);
     memset(&table, 0, sizeof table);
-    TRY(arena_table_take(table_arena, "submits", sizeof *table.submit, rows, &table.submit));
+    TRY(submit_open(table_arena, rows, queue_cap));
     TRY(arena_table_take(table_arena, "turns", sizeof *table.turn, rows, &table.turn));
-    TRY(arena_table_take(table_arena, "turn rings", sizeof *cell, 2ull * cap, &cell));
-    table.wake.event_fd = -1;
     table.rows = rows;
-    table.queue_cap = queue_cap;
-    table.running_cap = 1;
-    ring_open(&table.free, cell, cap, NULL);
-    ring_open(&table.inbox, cell + cap, cap, &table.wake);
-    for (u32 i = 0; i < rows; i++)
-        if (!ring_push(&table.free, i)) return fail(ERR_FULL, "turns: no ring for %u rows", rows);
     return OK;
 }
 
 void turn_close(void) { table.rows = 0; }
-
-struct ring_wake *turn_wake(void) { return &table.wake; }
-
-void turn_running_cap(u32 slots) { table.running_cap = slots; }
-
-void turn_close_inbox(void) { table.draining = true; }
-
-/* ------------------------------------------------------------------ HTTP side */
-
-u32 submit_take(void)
-{
-    u32 submit;
-    if (!ring_pop(&table.free, &submit)) return NONE;
-    memset(&table.submit[submit], 0, sizeof table.submit[submit]);
-    table.submit[submit].state = SUBMIT_TAKEN;
-    return submit;
-}
-
-struct submit_row *submit_at(u32 submit)
-{
-    ASSERT(submit < table.rows);
-    return &table.submit[submit];
-}
-
-enum err submit_push(u32 submit)
-{
-    struct submit_row *row = submit_at(submit);
-    ASSERT(row->state == SUBMIT_TAKEN);
-    if (table.draining) return fail(ERR_CANCELLED, "the server is shutting down");
-    u32 limit = table.running_cap + table.queue_cap;
-    u32 flight = atomic_fetch_add(&table.flight, 1);
-    if (flight >= limit) {
-        atomic_fetch_sub(&table.flight, 1);
-        return fail(ERR_FULL, "queue: %u requests are running and %u wait", table.running_cap,
-                    table.queue_cap);
-    }
-    ring_open(&row->out, row->out_ids, TURN_OUT_IDS, row->wake);
-    row->queue_place = atomic_fetch_add(&table.queued, 1) + 1;
-    row->state = SUBMIT_QUEUED;
-    bool pushed = ring_push(&table.inbox, submit);
-    ASSERT(pushed);                 /* the ring has a cell a row */
-    return OK;
-}
-
-void submit_cancel(u32 submit)
-{
-    submit_at(submit)->cancelled = 1;
-    ring_wake_ring(&table.wake);
-}
-
-void submit_release(u32 submit)
-{
-    u32 state = submit_at(submit)->state;
-    ASSERT(state == SUBMIT_TAKEN || state == SUBMIT_DONE);
-    submit_at(submit)->state = SUBMIT_FREE;
-    bool pushed = ring_push(&table.free, submit);
-    ASSERT(pushed);
-}
-
-u32 submit_queued(void) { return table.queued; }
-bool submit_draining(void) { return table.draining; }
-void submit_drained(void) { ring_wake_ring(&table.wake); }
-
-/* ------------------------------------------------------------------ turn rows */
 
 struct turn_row *turn_at(u32 turn)
 {
@@ -164,7 +75,7 @@ void turn_end(struct engine *e, struct turn_row *turn, enum turn_finish finish)
 {
     if (turn->state == TURN_DONE) return;
     if (turn->state == TURN_QUEUED) {
-        atomic_fetch_sub(&table.queued, 1);
+        submit_unqueue();
         submit_at(turn->submit)->queue_place = 0;
     }
     turn->state = TURN_DONE;
@@ -185,7 +96,7 @@ void turn_publish(const struct turn_row *turn, enum submit_state state)
     struct submit_row *row = submit_at(turn->submit);
     if (state == SUBMIT_PREFILL) {
         row->queue_place = 0;
-        atomic_fetch_sub(&table.queued, 1);
+        submit_unqueue();
     }
     struct ring_wake *wake = row->wake;         /* after DONE the row is not ours to read */
     row->state = state;
@@ -194,7 +105,7 @@ void turn_publish(const struct turn_row *turn, enum submit_state state)
 
 void turn_free(u32 turn)
 {
-    atomic_fetch_sub(&table.flight, 1);
+    submit_land();
     table.turn[turn].state = TURN_FREE;
 }
 
@@ -255,7 +166,7 @@ static void start_turn(struct engine *e, u32 submit)
 void turn_pass(struct engine *e)
 {
     u32 submit, place = 0;
-    while (ring_pop(&table.inbox, &submit)) {
+    while (submit_next(&submit)) {
         start_turn(e, submit);
         e->moved = true;
     }

@@ -100,7 +100,7 @@ void submit_cancel(u32 submit);
 void submit_release(u32 submit);
 /* Turns waiting now, for `queued 2 of 3`. */
 u32 submit_queued(void);
-/* True once turn_close_inbox was called (draining): push then gives ERR_CANCELLED (503). */
+/* True once submit_close_inbox was called (draining): push then gives ERR_CANCELLED (503). */
 bool submit_draining(void);
 /* After popping ids of a full out ring: a paused turn goes on now rather than within 5 ms. */
 void submit_drained(void);

@@ -1,0 +1,287 @@
+/* http/turn/command.c - control rows, answered by the engine thread between passes. */
+#include "http/turn/command.h"
+
+#include "arena/base/clock.h"
+#include "arena/base/hash.h"
+#include "arena/base/json.h"
+#include "arena/heap.h"
+#include "arena/table.h"
+#include "budget/dump.h"
+#include "http/turn/ledger.h"
+#include "http/turn/pass.h"
+#include "http/turn/submit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { COMMAND_LEDGER_TAIL = 16 };
+
+static struct command_row *rows;
+static _Atomic u32 pushed_count;
+static const char *const slot_word[] = { "idle", "queued", "prefill", "decode", "done" };
+static const char *const anchor_word[ANCHOR_KIND_COUNT] = { "free", "grid", "turn", "end" };
+
+enum err command_open(u32 table_arena)
+{
+    pushed_count = 0;
+    return arena_table_take(table_arena, "commands", sizeof *rows, COMMAND_CAP, &rows);
+}
+
+/* ------------------------------------------------------------------ asking; any thread */
+
+u32 command_take(void)
+{
+    for (u32 i = 0; i < COMMAND_CAP; i++) {
+        u32 state = COMMAND_FREE;
+        if (!atomic_compare_exchange_strong(&rows[i].state, &state, COMMAND_TAKEN)) continue;
+        struct command_row *row = &rows[i];
+        memset(row->tier, 0, sizeof row->tier);
+        memset(row->session, 0, sizeof row->session);
+        row->error = OK;
+        row->error_text[0] = 0;
+        row->wake = NULL;
+        row->answer = NULL;
+        row->answer_bytes = 0;
+        return i;
+    }
+    return NONE;
+}
+
+struct command_row *command_at(u32 command)
+{
+    ASSERT(command < COMMAND_CAP);
+    return &rows[command];
+}
+
+void command_push(u32 command)
+{
+    command_at(command)->state = COMMAND_PUSHED;
+    atomic_fetch_add(&pushed_count, 1);
+    ring_wake_ring(submit_wake());
+}
+
+void command_release(u32 command)
+{
+    struct command_row *row = command_at(command);
+    u32 state = row->state;
+    ASSERT(state == COMMAND_DONE || state == COMMAND_TAKEN);
+    arena_heap_free(row->answer);
+    row->answer = NULL;
+    row->state = COMMAND_FREE;
+}
+
+/* ------------------------------------------------------------------ answers; engine thread */
+
+static void put_u64(struct json_out *out, const char *key, u64 value)
+{
+    json_put_key(out, key);
+    json_put_u64(out, value);
+}
+
+static void put_ledger_row(struct json_out *out, const struct ledger_row *r)
+{
+    char session[20];
+    snprintf(session, sizeof session, "%016llx", (ull)r->session);
+    json_put_object(out);
+    put_u64(out, "turn", r->number);
+    json_put_key(out, "session");
+    json_put_cstr(out, session);
+    json_put_key(out, "source");
+    json_put_cstr(out, turn_source_word[r->source]);
+    json_put_key(out, "served");
+    json_put_cstr(out, "sent");
+    put_u64(out, "prompt", r->prompt);
+    put_u64(out, "cached", r->cached);
+    put_u64(out, "forwarded", r->forwarded);
+    put_u64(out, "generated", r->generated);
+    json_put_key(out, "queue_ms");
+    json_put_f64(out, (f64)r->queue_us / 1e3);
+    json_put_key(out, "restore_ms");
+    json_put_f64(out, (f64)r->restore_us / 1e3);
+    json_put_key(out, "prefill_ms");
+    json_put_f64(out, (f64)r->prefill_us / 1e3);
+    json_put_key(out, "ttft_ms");
+    json_put_f64(out, (f64)r->ttft_us / 1e3);
+    json_put_key(out, "decode_ms");
+    json_put_f64(out, (f64)r->decode_us / 1e3);
+    json_put_key(out, "finish");
+    json_put_cstr(out, ledger_finish_word[r->finish]);
+    json_put_key(out, "reason");
+    json_put_cstr(out, r->by_memory ? "memory" : turn_reason_word[r->reason]);
+    json_put_key(out, "part_pos");
+    if (r->part_pos == UINT64_MAX) json_put_null(out);
+    else json_put_u64(out, r->part_pos);
+    json_put_object_end(out);
+}
+
+static void put_ledger(struct json_out *out, u32 most)
+{
+    json_put_array(out);
+    u32 count = (u32)MIN(MIN(ledger_count(), (u64)LEDGER_CAP), (u64)most);
+    for (u32 back = count; back-- > 0;) put_ledger_row(out, ledger_row(back));
+    json_put_array_end(out);
+}
+
+static void put_tiers(struct json_out *out)
+{
+    struct tier_stats s;
+    tier_stats(&s);
+    json_put_key(out, "resident");
+    json_put_object(out);
+    json_put_key(out, "turns");
+    json_put_object(out);
+    for (u32 i = 0; i < TIER_SOURCE_COUNT; i++) put_u64(out, tier_source_word[i], s.turns[i]);
+    json_put_object_end(out);
+    json_put_key(out, "reasons");
+    json_put_object(out);
+    for (u32 i = 1; i < TIER_REASON_COUNT; i++) put_u64(out, tier_reason_word[i], s.reasons[i]);
+    json_put_object_end(out);
+    put_u64(out, "prompt_tokens", s.prompt_tokens);
+    put_u64(out, "cached_tokens", s.cached_tokens);
+    put_u64(out, "records", s.records);
+    put_u64(out, "records_busy", s.busy);
+    put_u64(out, "rows", s.resident_rows);
+    json_put_key(out, "anchors");
+    json_put_object(out);
+    for (u32 i = 1; i < ANCHOR_KIND_COUNT; i++) put_u64(out, anchor_word[i], s.anchors[i]);
+    json_put_object_end(out);
+    json_put_key(out, "anchors_taken");
+    json_put_object(out);
+    for (u32 i = 1; i < ANCHOR_KIND_COUNT; i++)
+        put_u64(out, anchor_word[i], s.resident.taken[i]);
+    json_put_object_end(out);
+    put_u64(out, "anchors_refused", s.resident.refused);
+    put_u64(out, "anchors_replaced", s.resident.replaced);
+    put_u64(out, "anchors_yielded", s.resident.yielded);
+    put_u64(out, "cleared", s.cleared);
+    json_put_object_end(out);
+}
+
+static void put_turns(const struct engine *e, struct json_out *out)
+{
+    const struct engine_counts *c = &e->counts;
+    json_put_key(out, "turns");
+    json_put_object(out);
+    put_u64(out, "done", c->turns);
+    put_u64(out, "queued", turn_count(TURN_QUEUED));
+    put_u64(out, "cancelled", c->cancelled);
+    put_u64(out, "refused_memory", c->refused);
+    put_u64(out, "failed", c->failed);
+    put_u64(out, "ended_by_memory", c->by_memory);
+    put_u64(out, "records_given_up", c->evicted);
+    put_u64(out, "forwarded_tokens", c->forwarded);
+    put_u64(out, "generated_tokens", c->generated);
+    put_u64(out, "decode_rounds", c->rounds);
+    json_put_key(out, "prefill_s");
+    json_put_f64(out, (f64)c->prefill_us / 1e6);
+    json_put_key(out, "decode_s");
+    json_put_f64(out, (f64)c->decode_us / 1e6);
+    json_put_object_end(out);
+    json_put_key(out, "slots");
+    json_put_array(out);
+    for (u32 slot = 0; slot < e->slot_count; slot++) {
+        u32 turn = e->slot_turn[slot];
+        json_put_object(out);
+        put_u64(out, "slot", slot);
+        json_put_key(out, "state");
+        json_put_cstr(out, slot_word[turn == NONE ? TURN_FREE : turn_at(turn)->state]);
+        put_u64(out, "rows", slot_row(slot)->len);
+        put_u64(out, "rows_cap", slot_row(slot)->row_cap);
+        json_put_object_end(out);
+    }
+    json_put_array_end(out);
+}
+
+static void put_arenas(struct json_out *out)
+{
+    json_put_key(out, "arenas");
+    json_put_array(out);
+    for (u32 i = 0; i < arena_count(); i++) {
+        const struct arena_row *r = arena_row(i);
+        json_put_object(out);
+        json_put_key(out, "name");
+        json_put_cstr(out, r->name);
+        put_u64(out, "committed_bytes", r->committed_bytes);
+        put_u64(out, "used_bytes", r->used_bytes);
+        put_u64(out, "high_water_bytes", r->high_water_bytes);
+        put_u64(out, "commits_outside_gates", r->ungated_count);
+        json_put_object_end(out);
+    }
+    json_put_array_end(out);
+}
+
+static void put_stats(const struct engine *e, struct json_out *out)
+{
+    json_put_object(out);
+    put_tiers(out);
+    put_turns(e, out);
+    json_put_key(out, "ledger");
+    put_ledger(out, COMMAND_LEDGER_TAIL);
+    put_arenas(out);
+    json_put_object_end(out);
+}
+
+static void clear(struct engine *e, const struct command_row *row, struct json_out *out)
+{
+    u64 session[2];
+    hash_128(row->session, strlen(row->session), session);
+    u32 cleared = tier_clear(row->session[0] == 0 ? NULL : session);
+    for (u32 slot = 0; slot < e->slot_count; slot++)
+        if (e->slot_turn[slot] == NONE && resident_record(slot) == NONE) slot_drop(slot);
+    json_put_object(out);
+    put_u64(out, "records", cleared);
+    json_put_object_end(out);
+    e->check = true;
+}
+
+static enum err answer(struct engine *e, const struct command_row *row, struct json_out *out)
+{
+    switch (row->op) {
+    case COMMAND_STATS: put_stats(e, out); break;
+    case COMMAND_MEMORY_JSON: TRY(budget_dump(e->set.graph, DUMP_JSON, out)); break;
+    case COMMAND_MEMORY_TREE: TRY(budget_dump(e->set.graph, DUMP_TREE, out)); break;
+    case COMMAND_LEDGER: put_ledger(out, LEDGER_CAP); break;
+    case COMMAND_CLEAR:
+        if (row->tier[0] != 0 && strcmp(row->tier, "all") != 0 &&
+            strcmp(row->tier, "resident") != 0)
+            return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all or resident", row->tier);
+        clear(e, row, out);
+        break;
+    default: return fail(ERR_USAGE, "command: no operation %d", (int)row->op);
+    }
+    return json_out_check(out);
+}
+
+static void serve_row(struct engine *e, struct command_row *row)
+{
+    struct json_out out = { 0 };
+    enum err err = answer(e, row, &out);
+    if (err == OK) {
+        row->answer = arena_heap_alloc(out.bytes + 1);
+        if (row->answer == NULL) err = fail(ERR_MEMORY, "command: no heap for its answer");
+    }
+    if (err == OK) {
+        memcpy(row->answer, out.text, out.bytes);
+        row->answer[out.bytes] = 0;
+        row->answer_bytes = out.bytes;
+    } else {
+        snprintf(row->error_text, sizeof row->error_text, "%.*s", COMMAND_ERROR_BYTES - 1,
+                 err_last()->text);
+    }
+    row->error = err;
+    json_out_close(&out);
+    struct ring_wake *wake = row->wake;     /* after DONE the row is its taker's */
+    row->state = COMMAND_DONE;
+    if (wake != NULL) ring_wake_ring(wake);
+}
+
+void command_pass(struct engine *e)
+{
+    if (pushed_count == 0) return;
+    for (u32 i = 0; i < COMMAND_CAP; i++) {
+        if (rows[i].state != COMMAND_PUSHED) continue;
+        atomic_fetch_sub(&pushed_count, 1);
+        serve_row(e, &rows[i]);
+        e->moved = true;
+    }
+}

@@ -1,0 +1,180 @@
+/* http/turn/engine.c - the loop, the wait and the wiring. */
+#include "http/turn/engine.h"
+
+#include "arena/base/clock.h"
+#include "arena/base/log.h"
+#include "arena/table.h"
+#include "http/turn/command.h"
+#include "http/turn/ledger.h"
+#include "http/turn/pass.h"
+#include "http/turn/submit.h"
+#include "model/forward.h"
+#include "model/state.h"
+
+#include <string.h>
+
+static struct engine engine;
+static _Atomic u32 stops;               /* calls of engine_stop so far                        */
+
+static u32 record_rows(const struct profile_row *profile, u32 slot_count)
+{
+    return MAX(MIN(profile->records, (u32)PASS_RECORD_CAP), slot_count + 1);
+}
+
+u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
+                       u32 vocab, u32 grid_rows)
+{
+    struct tier_setup tiers = { .slot_count = slot_count, .ctx = ctx,
+                                .record_cap = record_rows(profile, slot_count) };
+    return turn_table_bytes(turn_rows) + ledger_table_bytes() +
+           tier_table_bytes(&tiers, grid_rows) + ctx * sizeof(u64) +
+           slot_count * ctx * sizeof(u32) + (u64)slot_count * vocab * sizeof(f32) +
+           8ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;
+}
+
+enum err engine_declare(struct budget_graph *g, const struct profile_row *profile, u64 block_bytes,
+                        u64 section_bytes, u32 slot_count)
+{
+    TRY(budget_graph_declare(g, &(struct budget_decl){
+        .name = "kv", .parent = "live", .pool = POOL_BOARD, .node_class = CLASS_LIVE,
+        .used = USED_HOLDER, .holder = HOLD_LIVE, .cap_bytes = UINT64_MAX,
+        .unit_bytes = block_bytes,
+    }, NULL));
+    return tier_declare(g, profile->resident_bytes, section_bytes, slot_count);
+}
+
+enum err engine_open(const struct engine_setup *setup)
+{
+    struct engine *e = &engine;
+    ASSERT(setup->slot_count > 0 && setup->slot_count <= SLOT_CAP && setup->ctx > 1);
+    memset(e, 0, sizeof *e);
+    e->set = *setup;
+    e->ctx = setup->ctx;
+    e->slot_count = setup->slot_count;
+    e->vocab = forward_vocab();
+    e->kv_node = budget_graph_find(setup->graph, "kv");
+    if (e->kv_node == NONE || budget_graph_find(setup->graph, "anchors") == NONE)
+        return fail(ERR_NOT_FOUND, "engine: nodes kv and anchors are not declared");
+    for (u32 i = 0; i < SLOT_CAP; i++) e->slot_turn[i] = NONE;
+    u32 table = setup->table_arena;
+    TRY(arena_table_take(table, "keys", sizeof *e->keys, e->ctx, &e->keys));
+    TRY(arena_table_take(table, "ids", sizeof *e->ids, e->slot_count * e->ctx, &e->ids));
+    TRY(arena_table_take(table, "logits", sizeof *e->logits, (u64)e->slot_count * e->vocab,
+                         &e->logits));
+    TRY(arena_table_take(table, "sampler", 8, e->vocab, &e->work));
+    TRY(ledger_open(table));
+    TRY(tier_open(&(struct tier_setup){
+        .table_arena = table, .slot_count = e->slot_count, .ctx = e->ctx,
+        .record_cap = record_rows(setup->profile, e->slot_count),
+    }, setup->graph));
+    submit_running_cap(e->slot_count);
+    return OK;
+}
+
+/* ------------------------------------------------------------------ check and wait */
+
+/* Debug builds and --test-hooks: every table's invariants whenever rows or holders changed. */
+static void engine_check(struct engine *e)
+{
+    static unit_id extra[SLOT_CAP * RESIDENT_POOL_CAP];
+    u32 count = 0;
+    if (!e->check) return;
+    e->check = false;
+#ifndef HOLDFAST_DEBUG
+    if (!e->set.profile->test_hooks) return;
+#endif
+    for (u32 slot = 0; slot < e->slot_count; slot++) {
+        if (e->slot_turn[slot] == NONE) continue;
+        const struct resident_pool *pool = &turn_at(e->slot_turn[slot])->pool;
+        memcpy(extra + count, pool->unit, pool->count * sizeof *extra);
+        count += pool->count;
+    }
+    slot_check();
+    tier_check(slot_count(), extra, count);
+    budget_graph_verify(e->set.graph);
+}
+
+/* Something can move without anything arriving. */
+static bool can_move(const struct engine *e)
+{
+    bool idle = false;
+    if (turn_count(TURN_PREFILL) > 0 || turn_count(TURN_DONE) > 0) return true;
+    for (u32 slot = 0; slot < e->slot_count; slot++) {
+        u32 turn = e->slot_turn[slot];
+        idle = idle || turn == NONE;
+        if (turn != NONE && decode_ready(turn_at(turn))) return true;
+    }
+    return idle && turn_count(TURN_QUEUED) > 0;
+}
+
+/* Sleeps on the wake word until something arrives, or the nearest deadline. */
+static void engine_wait(struct engine *e, u32 seen)
+{
+    if (e->moved || can_move(e)) return;
+    u64 until_us = e->draining ? e->drain_until_us : UINT64_MAX;
+    if (turn_count(TURN_DECODE) > 0) until_us = MIN(until_us, clock_us() + PASS_PAUSE_US);
+    ring_wait(submit_wake(), seen, until_us);
+}
+
+/* Stop was asked for: refuse, give running turns their time, then end them.  True when all did. */
+static bool stop_pass(struct engine *e)
+{
+    u32 asked = stops;
+    if (asked == 0) return false;
+    if (!e->draining) {
+        submit_close_inbox();
+        e->draining = true;
+        e->drain_until_us = clock_us() + e->set.profile->drain_us;
+        log_line(LOG_LEVEL_INFO, "draining: %u turns run, %u wait", turn_count(TURN_PREFILL) +
+                 turn_count(TURN_DECODE), submit_queued());
+    }
+    if (asked > 1 || clock_us() >= e->drain_until_us)
+        for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1))
+            turn_end(e, turn_at(i), FINISH_CANCELLED);
+    return turn_next(0) == NONE && submit_queued() == 0;
+}
+
+/* ------------------------------------------------------------------ the loop */
+
+bool engine_pass(void)
+{
+    struct engine *e = &engine;
+    e->moved = false;
+    bool over = stop_pass(e);
+    command_pass(e);            /* control rows: stats, dump, clear                           */
+    turn_pass(e);               /* inbox ring -> QUEUED; cancelled rows -> DONE               */
+    admit_pass(e);              /* QUEUED  -> PREFILL, by arrival                             */
+    prefill_pass(e);            /* PREFILL -> DECODE    one chunk, fewest rows left first     */
+    grow_pass(e);               /* DECODE               growth gate: under one block left     */
+    decode_pass(e);             /* DECODE  -> DONE      one round of every decoding slot      */
+    finish_pass(e);             /* DONE    -> FREE      commit to the tiers, ledger row       */
+    engine_check(e);
+    return !over;
+}
+
+bool engine_moved(void) { return engine.moved; }
+
+void engine_run(void)
+{
+    for (;;) {
+        u32 seen = ring_word(submit_wake());    /* before the passes look at what it stands for */
+        if (!engine_pass()) return;
+        engine_wait(&engine, seen);
+    }
+}
+
+void engine_stop(void)
+{
+    atomic_fetch_add(&stops, 1);
+    ring_wake_ring(submit_wake());
+}
+
+void engine_keep_logits(f32 *rows) { engine.kept_logits = rows; }
+
+void engine_close(void)
+{
+    tier_close();
+    for (u32 slot = 0; slot < engine.slot_count; slot++) slot_drop(slot);
+    memset(&engine, 0, sizeof engine);
+    stops = 0;
+}
