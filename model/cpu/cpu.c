@@ -31,13 +31,23 @@ static struct cpu {
 
 /* ---- levels ---------------------------------------------------------------------------------- */
 
-static const struct cpu_level *const levels[] = { &scalar_level };
+static const struct cpu_level *const levels[] = {      /* the best first                    */
+#if defined(__x86_64__)
+    &avx512_level, &avx2_level,
+#endif
+    &scalar_level,
+};
 
 bool cpu_has_level(const char *level)
 {
-    for (u32 i = 0; i < COUNT_OF(levels); i++)
-        if (strcmp(levels[i]->name, level) == 0) return true;
-    return false;
+#if defined(__x86_64__)
+    bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (strcmp(level, "avx2") == 0) return fma;
+    if (strcmp(level, "avx512") == 0)
+        return fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#endif
+    return strcmp(level, "scalar") == 0;
 }
 
 static const struct cpu_level *level_find(const char *name)

@@ -50,5 +50,8 @@ struct cpu_level {
 };
 
 extern const struct cpu_level scalar_level;
+#if defined(__x86_64__)
+extern const struct cpu_level avx2_level, avx512_level;
+#endif
 
 #endif

@@ -1,0 +1,249 @@
+/* model/cpu/attn.h - attention of a group of rows, tile by tile, for the vector levels.
+ *
+ * One text of avx2.c and avx512.c.  A task is some rows of one span and the query heads that share
+ * one kv head: `rows` x `heads` queries.  For every tile of B keys its K and V are packed like a
+ * weight once, then scores and weighted values are products (product.h) of all queries that see the
+ * tile.  A row whose last visible key lies in the tile is computed alone with its own `live` count;
+ * terms past it are +0 in both factors, whatever memory holds.  Order and combination: ops.h,
+ * spec models 15. */
+#ifndef MODEL_CPU_ATTN_H
+#define MODEL_CPU_ATTN_H
+
+#include <string.h>
+
+#include "model/cpu/level.h"
+#include "model/cpu/norm.h"
+#include "model/cpu/product.h"
+#include "model/cpu/rope.h"
+
+struct attn_work {                      /* of one thread                                       */
+    u8  *k_pack, *v_pack;               /* one tile: [B keys, d] and [d, B keys]               */
+    u64  k_bytes, v_bytes;              /* a tile column of each                               */
+    f32 *q;                             /* [queries, d]                                        */
+    f32 *s;                             /* [queries, s_stride] scores, then weights            */
+    f32 *acc, *tile;                    /* [queries, d] so far, of this tile                   */
+    f32 *m, *l;                         /* [queries]                                           */
+    u32  s_stride;
+};
+
+static u64 attn_layout(struct attn_work *w, u8 *base, u32 queries, u32 d, u32 block_rows, bool wide)
+{
+    u32 b_pad = (u32)ALIGN_UP(block_rows, LEVEL_BLOCK), d_pad = (u32)ALIGN_UP(d, LEVEL_BLOCK);
+    u64 at = 0, packed = (u64)b_pad * d_pad * sizeof(f32), rows = (u64)queries * d * sizeof(f32);
+    w->s_stride = b_pad;
+    w->k_bytes = pack_bytes(LEVEL_COLUMNS, d, wide);
+    w->v_bytes = pack_bytes(LEVEL_COLUMNS, block_rows, wide);
+    w->k_pack = base + at;
+    w->v_pack = base + (at += packed);
+    w->q = (f32 *)(void *)(base + (at += packed));
+    w->acc = (f32 *)(void *)(base + (at += ALIGN_UP(rows, 64)));
+    w->tile = (f32 *)(void *)(base + (at += ALIGN_UP(rows, 64)));
+    w->s = (f32 *)(void *)(base + (at += ALIGN_UP(rows, 64)));
+    w->m = (f32 *)(void *)(base + (at += (u64)queries * b_pad * sizeof(f32)));
+    w->l = (f32 *)(void *)(base + (at += ALIGN_UP(queries * sizeof(f32), 64)));
+    return at + ALIGN_UP(queries * sizeof(f32), 64);
+}
+
+static u64 level_attn_bytes(u32 heads, u32 d, u32 block_rows)
+{
+    struct attn_work w;
+    return attn_layout(&w, NULL, heads, d, block_rows, true);
+}
+
+/* ---- packing one tile of K and V ------------------------------------------------------------- */
+
+/* Keys [0, keys) of a tile, rows `stride` bytes apart, to tiles of 16 keys x 32 terms of d. */
+static void attn_pack_k(const struct attn_work *w, const u8 *rows, u64 stride, u32 keys, u32 d)
+{
+    u32 words = 2 * LEVEL_COLUMNS;                          /* terms a transpose moves         */
+    for (u32 n0 = 0; n0 < keys; n0 += LEVEL_COLUMNS)
+        for (u32 t = 0; t < d; t += words) {
+            const u8 *from = rows + n0 * stride + t * sizeof(bf16);
+            u8 *to = w->k_pack + n0 / LEVEL_COLUMNS * w->k_bytes + t / 2 * (u64)PRODUCT_LINE;
+            if (n0 + LEVEL_COLUMNS <= keys && t + words <= d) {
+                vec_transpose(from, stride, to);
+                continue;
+            }
+            u8 part[LEVEL_COLUMNS][PRODUCT_LINE] = { { 0 } };
+            for (u32 n = 0; n < MIN(keys - n0, (u32)LEVEL_COLUMNS); n++)
+                memcpy(part[n], from + n * stride, MIN(d - t, words) * sizeof(bf16));
+            vec_transpose(part[0], sizeof part[0], to);
+        }
+}
+
+/* The same rows to tiles of 16 dims x 32 keys: a line is the keys (2i, 2i + 1). */
+static void attn_pack_v(const struct attn_work *w, const u8 *rows, u64 stride, u32 keys, u32 d)
+{
+    u8 low[2 * LEVEL_COLUMNS], high[2 * LEVEL_COLUMNS];
+    for (u32 n = 0; n < keys; n += 2)
+        for (u32 c = 0; c < d; c += LEVEL_COLUMNS) {
+            const u8 *from = rows + n * stride + c * sizeof(bf16);
+            u8 *to = w->v_pack + c / LEVEL_COLUMNS * w->v_bytes + n / 2 * (u64)PRODUCT_LINE;
+            if (n + 1 < keys && c + LEVEL_COLUMNS <= d) {
+                vec_pair(from, from + stride, to);
+                continue;
+            }
+            u32 bytes = MIN(d - c, (u32)LEVEL_COLUMNS) * (u32)sizeof(bf16);
+            memset(low, 0, sizeof low);
+            memset(high, 0, sizeof high);
+            memcpy(low, from, bytes);
+            if (n + 1 < keys) memcpy(high, from + stride, bytes);
+            vec_pair(low, high, to);
+        }
+}
+
+/* F32 rows (reference mode), value by value. */
+static void attn_pack_wide(const struct attn_work *w, const u8 *k_rows, const u8 *v_rows,
+                           u64 k_stride, u64 v_stride, u32 keys, u32 d)
+{
+    u32 pad = (u32)ALIGN_UP(keys, LEVEL_COLUMNS);
+    for (u32 n = 0; n < pad; n++)
+        for (u32 t = 0; t < d; t++) {
+            u64 k_at = (u64)(t / 2) * LEVEL_BLOCK + (t % 2) * LEVEL_COLUMNS + n % LEVEL_COLUMNS;
+            u64 v_at = (u64)(n / 2) * LEVEL_BLOCK + (n % 2) * LEVEL_COLUMNS + t % LEVEL_COLUMNS;
+            u8 *k_to = w->k_pack + n / LEVEL_COLUMNS * w->k_bytes + 4 * k_at;
+            u8 *v_to = w->v_pack + t / LEVEL_COLUMNS * w->v_bytes + 4 * v_at;
+            f32 zero = 0.0f;
+            memcpy(k_to, n < keys ? k_rows + n * k_stride + 4 * t : (u8 *)&zero, 4);
+            memcpy(v_to, n < keys ? v_rows + n * v_stride + 4 * t : (u8 *)&zero, 4);
+        }
+}
+
+static void attn_pack(const struct ops_attn *p, const struct ops_span *span, u32 group, u64 first,
+                      u32 keys, const struct attn_work *w, bool reference)
+{
+    u64 offset = (u64)group * p->d * (reference ? sizeof(f32) : sizeof(bf16));
+    const u8 *k = rope_row(span, p->k_strip, p->block_rows, first) + offset;
+    const u8 *v = rope_row(span, p->v_strip, p->block_rows, first) + offset;
+    if (reference) {
+        attn_pack_wide(w, k, v, p->k_strip.row_bytes, p->v_strip.row_bytes, keys, p->d);
+        return;
+    }
+    attn_pack_k(w, k, p->k_strip.row_bytes, keys, p->d);
+    attn_pack_v(w, v, p->v_strip.row_bytes, keys, p->d);
+}
+
+/* ---- one tile -------------------------------------------------------------------------------- */
+
+/* treeB of x[0, count), count a power of two; x is overwritten. */
+VEC_FN f32 attn_tree(f32 *x, u32 count)
+{
+    for (u32 w = count / 2; w >= LEVEL_COLUMNS; w /= 2)
+        for (u32 i = 0; i < w; i += LEVEL_COLUMNS)
+            vec_store(x + i, vec_add(vec_load(x + i), vec_load(x + i + w)));
+    if (count >= LEVEL_COLUMNS) return vec_tree(vec_load(x));
+    for (u32 w = count / 2; w > 0; w /= 2)
+        for (u32 i = 0; i < w; i++) x[i] += x[i + w];
+    return x[0];
+}
+
+enum { ATTN_KEYS_CAP = 4096 };
+
+/* Scores of one query to its weights R(exp(s - m)); invisible keys and padding become +0. */
+static void attn_weights(f32 *restrict s, u32 live, u32 keys, u32 s_stride, f32 scale, f32 *m_out,
+                         f32 *l_out, bool reference)
+{
+    f32 e[ATTN_KEYS_CAP];
+    u32 padded = (u32)ALIGN_UP(keys, LEVEL_COLUMNS);
+    vec top = vec_all(-MATHS_INF), by = vec_all(scale);
+    f32 lane[LEVEL_COLUMNS];
+    for (u32 n = live; n < padded; n++) s[n] = -MATHS_INF;
+    for (u32 n = 0; n < padded; n += LEVEL_COLUMNS) {
+        vec a = vec_mul(vec_load(s + n), by);
+        vec_store(s + n, a);
+        top = vec_max(a, top);
+    }
+    vec_store(lane, top);
+    f32 m = lane[0];
+    for (u32 i = 1; i < LEVEL_COLUMNS; i++) m = lane[i] > m ? lane[i] : m;
+    for (u32 n = 0; n < padded; n++) e[n] = maths_exp(s[n] - m);
+    for (u32 n = live; n < padded; n++) e[n] = 0.0f;
+    if (reference) memcpy(s, e, padded * sizeof(f32));
+    else
+        for (u32 n = 0; n < padded; n++) s[n] = maths_round_bf16(e[n]);
+    for (u32 n = padded; n < s_stride; n++) s[n] = 0.0f;
+    *m_out = m;
+    *l_out = attn_tree(e, keys);
+}
+
+VEC_FN void attn_combine(f32 *restrict acc, const f32 *restrict tile, f32 c, f32 c_tile, u32 d)
+{
+    for (u32 i = 0; i < d; i++) acc[i] = HF_FMA(acc[i], c, tile[i] * c_tile);
+}
+
+/* Queries [lo, hi) of the task against the packed tile, of which each sees `live` keys. */
+static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 lo, u32 hi, u32 live,
+                      bool first, bool reference)
+{
+    u32 d = p->d, keys = p->block_rows;
+    f32 scale = maths_root_scale(d);
+    f32 *out = first ? w->acc : w->tile;
+    product_run(&(struct product_strip){
+        .x = w->q + (u64)lo * d, .x_stride = d, .w = w->k_pack, .tile_bytes = w->k_bytes,
+        .y = w->s + (u64)lo * w->s_stride, .y_stride = w->s_stride,
+        .rows = hi - lo, .columns = live, .live = d, .k = d, .wide = reference,
+    });
+    f32 m[hi - lo], l[hi - lo];
+    for (u32 i = lo; i < hi; i++)
+        attn_weights(w->s + (u64)i * w->s_stride, live, keys, w->s_stride, scale, &m[i - lo],
+                     &l[i - lo], reference);
+    product_run(&(struct product_strip){
+        .x = w->s + (u64)lo * w->s_stride, .x_stride = w->s_stride,
+        .w = w->v_pack, .tile_bytes = w->v_bytes, .y = out + (u64)lo * d, .y_stride = d,
+        .rows = hi - lo, .columns = d, .live = live, .k = keys, .wide = reference,
+    });
+    for (u32 i = lo; i < hi; i++) {
+        if (first) {
+            w->m[i] = m[i - lo];
+            w->l[i] = l[i - lo];
+            continue;
+        }
+        f32 top = w->m[i] > m[i - lo] ? w->m[i] : m[i - lo];
+        f32 c = maths_exp(w->m[i] - top), c_tile = maths_exp(m[i - lo] - top);
+        w->l[i] = HF_FMA(w->l[i], c, l[i - lo] * c_tile);
+        attn_combine(w->acc + (u64)i * d, w->tile + (u64)i * d, c, c_tile, d);
+        w->m[i] = top;
+    }
+}
+
+/* ---- a task ---------------------------------------------------------------------------------- */
+
+VEC_FN void attn_finish(const f32 *restrict acc, f32 l, const f32 *restrict gate, f32 *restrict y,
+                        u32 d, bool reference)
+{
+    for (u32 i = 0; i < d; i++) {
+        f32 value = norm_rounded(acc[i] / l, reference);
+        y[i] = norm_rounded(value * maths_sigmoid(gate[i]), reference);
+    }
+}
+
+static void level_attn(const struct ops_attn *p, const struct ops_span *span, u32 group, u32 lo,
+                       u32 hi, u8 *base, bool reference)
+{
+    struct attn_work w;
+    u32 heads = p->nh / p->nkv, rows = hi - lo, d = p->d, keys = p->block_rows;
+    u64 from = span->pos + (lo - span->lo), last = from + rows - 1;    /* positions            */
+    ASSERT(keys <= ATTN_KEYS_CAP);
+    attn_layout(&w, base, rows * heads, d, keys, reference);
+    for (u32 r = 0; r < rows; r++)
+        memcpy(w.q + (u64)r * heads * d,
+               (const f32 *)p->q + ((u64)(lo + r) * p->nh + group * heads) * d,
+               (u64)heads * d * sizeof(f32));
+    for (u64 first = 0; first <= last; first += keys) {
+        u32 r = first > from ? (u32)(first - from) : 0;     /* rows before see nothing here    */
+        attn_pack(p, span, group, first, (u32)MIN((u64)keys, last + 1 - first), &w, reference);
+        for (; r < rows && from + r + 1 < first + keys; r++)
+            attn_tile(p, &w, r * heads, (r + 1) * heads, (u32)(from + r + 1 - first), first == 0,
+                      reference);
+        if (r < rows) attn_tile(p, &w, r * heads, rows * heads, keys, first == 0, reference);
+    }
+    for (u32 r = 0; r < rows; r++)
+        for (u32 h = 0; h < heads; h++) {
+            u64 at = (u64)(lo + r) * p->nh + group * heads + h;
+            u64 i = (u64)r * heads + h;
+            const f32 *gate = (const f32 *)p->qg + at * 2 * d + d;
+            attn_finish(w.acc + i * d, w.l[i], gate, (f32 *)p->y + at * d, d, reference);
+        }
+}
+
+#endif

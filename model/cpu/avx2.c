@@ -1,0 +1,47 @@
+/* model/cpu/avx2.c - the level for AVX2 with FMA: sixteen lanes in two registers.
+ *
+ * The operations' text stands in the headers below, once for all vector levels; this file compiles
+ * it for one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <string.h>
+
+#include "model/cpu/level.h"
+#include "model/cpu/pack.h"
+#include "model/maths.h"
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), \
+                             apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#include "model/cpu/attn.h"
+#include "model/cpu/conv.h"
+#include "model/cpu/gdn.h"
+#include "model/cpu/norm.h"
+#include "model/cpu/product.h"
+#include "model/cpu/rope.h"
+
+const struct cpu_level avx2_level = {
+    .name = "avx2",
+    .product = level_product,
+    .rms_norm = level_rms_norm,
+    .residual = level_residual,
+    .glu = level_glu,
+    .attn_rows = level_attn_rows,
+    .attn_bytes = level_attn_bytes,
+    .attn = level_attn,
+    .conv = level_conv,
+    .gdn_gates = level_gdn_gates,
+    .gdn_rule = level_gdn_rule,
+    .gdn_out = level_gdn_out,
+};
+
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif

@@ -1,0 +1,179 @@
+/* model/cpu/product.h - order32 for the vector levels: rows x packed tiles, chains in registers.
+ *
+ * One text of avx2.c and avx512.c.  A block is VEC_ROWS rows x VEC_TILES tiles of 16 columns: the
+ * even and the odd chain of every (row, column) run over 32 terms in registers, then s += e + o.
+ * Activations are broadcast from memory, weights widened once for all rows of the block.  Few rows
+ * (VEC_STREAM_ROWS) take more tiles at once, with prefetch: there the weights' bandwidth counts.
+ * Also serves attention: scores (weights: K) and weighted values (weights: V). */
+#ifndef MODEL_CPU_PRODUCT_H
+#define MODEL_CPU_PRODUCT_H
+
+#include <string.h>
+
+#include "model/cpu/level.h"
+#include "model/cpu/pack.h"
+#include "model/cpu/vec.h"
+#include "model/maths.h"
+
+enum {
+    PRODUCT_AHEAD = 4096,               /* bytes a stream is prefetched ahead                  */
+    PRODUCT_LINE = 64,                  /* bytes of a packed BF16 line                         */
+};
+
+/* y[r, j] = order32(x[r, :], w[j, :]) over k terms, of which those from `live` on are +0 in both
+ * factors whatever memory holds (walked, not skipped). */
+struct product_strip {
+    const f32 *x;                       /* rows `x_stride` values apart                        */
+    const u8  *w;                       /* packed: tile column c at w + c * tile_bytes         */
+    f32       *y;                       /* rows `y_stride` values apart                        */
+    u64        x_stride, tile_bytes, y_stride;
+    u32        rows, columns, live, k;  /* columns: of y, from w's first                       */
+    bool       round;                   /* y = bf16(s)                                         */
+    bool       wide;                    /* F32 tiles (reference mode)                          */
+};
+
+/* One block of 32 terms added to s; all counts are constants of the caller. */
+VEC_FN void product_block(u32 rows, u32 tiles, const f32 *x, u64 x_stride, const u8 *w,
+                          u64 tile_bytes, vec *s, bool wide, bool ahead)
+{
+    vec e[VEC_ROWS * VEC_STREAM_TILES], o[VEC_ROWS * VEC_STREAM_TILES];
+    for (u32 i = 0; i < rows * tiles; i++) e[i] = o[i] = vec_zero();
+#pragma GCC unroll 4
+    for (u32 i = 0; i < LEVEL_BLOCK / 2; i++) {
+        vec even[VEC_STREAM_TILES], odd[VEC_STREAM_TILES];
+        for (u32 c = 0; c < tiles; c++) {
+            const u8 *line = w + c * tile_bytes + i * (wide ? 2 : 1) * PRODUCT_LINE;
+            if (ahead) _mm_prefetch((const char *)line + PRODUCT_AHEAD, _MM_HINT_T0);
+            even[c] = wide ? vec_load((const f32 *)(const void *)line) : vec_even(line);
+            odd[c] = wide ? vec_load((const f32 *)(const void *)(line + PRODUCT_LINE))
+                          : vec_odd(line);
+        }
+        for (u32 r = 0; r < rows; r++) {
+            vec a = vec_all(x[r * x_stride + 2 * i]);
+            vec b = vec_all(x[r * x_stride + 2 * i + 1]);
+            for (u32 c = 0; c < tiles; c++) {
+                e[r * tiles + c] = vec_fma(a, even[c], e[r * tiles + c]);
+                o[r * tiles + c] = vec_fma(b, odd[c], o[r * tiles + c]);
+            }
+        }
+    }
+    for (u32 i = 0; i < rows * tiles; i++) s[i] = vec_add(s[i], vec_add(e[i], o[i]));
+}
+
+/* Term i of a line's pair is kept, the rest becomes +0: lines [from, 16) of a tile. */
+static void product_mask_tile(const u8 *w, u32 live, u8 *out, bool wide)
+{
+    u32 bytes = LEVEL_TILE * (wide ? 4 : 2);
+    u32 pairs = live / 2, line = bytes / 16;
+    memset(out, 0, bytes);
+    memcpy(out, w, pairs * line);
+    if (live % 2 == 0) return;
+    if (wide) memcpy(out + pairs * line, w + pairs * line, line / 2);
+    else
+        for (u32 c = 0; c < LEVEL_COLUMNS; c++)
+            memcpy(out + pairs * line + 4 * c, w + pairs * line + 4 * c, 2);
+}
+
+/* rows x tiles of a strip from row r, tile c on; sums to s. */
+VEC_FN void product_sums(const struct product_strip *p, u32 rows, u32 tiles, u32 r, u32 c, vec *s,
+                         bool wide, bool ahead)
+{
+    const f32 *x = p->x + r * p->x_stride;
+    const u8 *w = p->w + c * p->tile_bytes;
+    u32 tile_step = LEVEL_TILE * (wide ? 4 : 2);
+    u32 full = p->live / LEVEL_BLOCK, left = p->live % LEVEL_BLOCK;
+    for (u32 i = 0; i < rows * tiles; i++) s[i] = vec_zero();
+    for (u32 b = 0; b < full; b++)
+        product_block(rows, tiles, x + b * LEVEL_BLOCK, p->x_stride, w + b * (u64)tile_step,
+                      p->tile_bytes, s, wide, ahead);
+    if (left > 0) {
+        f32 a[VEC_ROWS][LEVEL_BLOCK] = { { 0 } };
+        u8 masked[VEC_STREAM_TILES][LEVEL_TILE * 4];
+        for (u32 i = 0; i < rows; i++)
+            memcpy(a[i], x + i * p->x_stride + full * LEVEL_BLOCK, left * sizeof(f32));
+        for (u32 i = 0; i < tiles; i++)
+            product_mask_tile(w + i * p->tile_bytes + full * (u64)tile_step, left, masked[i], wide);
+        product_block(rows, tiles, a[0], LEVEL_BLOCK, masked[0], sizeof masked[0], s, wide, false);
+    }
+    if (full + (left > 0) < (p->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK)     /* blocks of zeros     */
+        for (u32 i = 0; i < rows * tiles; i++) s[i] = vec_add(s[i], vec_zero());
+}
+
+VEC_FN void product_put(const struct product_strip *p, u32 rows, u32 tiles, u32 r, u32 c,
+                        const vec *s)
+{
+    for (u32 i = 0; i < rows; i++)
+        for (u32 j = 0; j < tiles; j++) {
+            f32 lane[LEVEL_COLUMNS];
+            u32 column = (c + j) * LEVEL_COLUMNS;
+            f32 *y = p->y + (r + i) * p->y_stride + column;
+            vec_store(lane, s[i * tiles + j]);
+            if (p->round)
+                for (u32 l = 0; l < LEVEL_COLUMNS; l++) lane[l] = maths_round_bf16(lane[l]);
+            if (p->columns - column >= LEVEL_COLUMNS) vec_store(y, vec_load(lane));
+            else memcpy(y, lane, (p->columns - column) * sizeof(f32));
+        }
+}
+
+#define PRODUCT_CASE(rows, tiles, ahead)                                                       \
+    static __attribute__((noinline)) void product_##rows##x##tiles##ahead(                     \
+        const struct product_strip *p, u32 r, u32 c)                                           \
+    {                                                                                          \
+        vec s[(rows) * (tiles)];                                                               \
+        if (p->wide) product_sums(p, rows, tiles, r, c, s, true, ahead);                       \
+        else product_sums(p, rows, tiles, r, c, s, false, ahead);                              \
+        product_put(p, rows, tiles, r, c, s);                                                  \
+    }
+
+typedef void product_case(const struct product_strip *p, u32 r, u32 c);
+#ifdef VEC_AVX512
+PRODUCT_CASE(1, 1, 0) PRODUCT_CASE(2, 1, 0) PRODUCT_CASE(3, 1, 0)
+PRODUCT_CASE(4, 1, 0) PRODUCT_CASE(5, 1, 0) PRODUCT_CASE(6, 1, 0)
+PRODUCT_CASE(1, 2, 0) PRODUCT_CASE(2, 2, 0) PRODUCT_CASE(3, 2, 0)
+PRODUCT_CASE(4, 2, 0) PRODUCT_CASE(5, 2, 0) PRODUCT_CASE(6, 2, 0)
+PRODUCT_CASE(1, 4, 1) PRODUCT_CASE(2, 4, 1)
+static product_case *const product_cases[VEC_TILES][VEC_ROWS] = {
+    { product_1x10, product_2x10, product_3x10, product_4x10, product_5x10, product_6x10 },
+    { product_1x20, product_2x20, product_3x20, product_4x20, product_5x20, product_6x20 },
+};
+static product_case *const product_streams[VEC_STREAM_ROWS] = { product_1x41, product_2x41 };
+#else
+PRODUCT_CASE(1, 1, 0) PRODUCT_CASE(2, 1, 0) PRODUCT_CASE(1, 2, 1)
+static product_case *const product_cases[VEC_TILES][VEC_ROWS] = { { product_1x10, product_2x10 } };
+static product_case *const product_streams[VEC_STREAM_ROWS] = { product_1x21 };
+#endif
+
+/* All rows and columns of a strip: columns outside, so that a block's weights stay in cache. */
+static void product_run(const struct product_strip *p)
+{
+    u32 tiles = (p->columns + LEVEL_COLUMNS - 1) / LEVEL_COLUMNS, c = 0;
+    if (p->rows <= VEC_STREAM_ROWS)
+        for (; c + VEC_STREAM_TILES <= tiles; c += VEC_STREAM_TILES)
+            product_streams[p->rows - 1](p, 0, c);
+    while (c < tiles) {
+        u32 across = MIN(tiles - c, (u32)VEC_TILES);
+        for (u32 r = 0; r < p->rows;) {
+            u32 left = p->rows - r, down = MIN(left, (u32)VEC_ROWS);
+            if (left > VEC_ROWS && left < 2 * VEC_ROWS) down = (left + 1) / 2;
+            product_cases[across - 1][down - 1](p, r, c);
+            r += down;
+        }
+        c += across;
+    }
+}
+
+static void level_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi,
+                          bool reference)
+{
+    u32 n = p->w->n, k = p->w->k, first = tile_lo * LEVEL_COLUMNS;
+    u64 tile_bytes = pack_bytes(LEVEL_COLUMNS, k, reference);
+    product_run(&(struct product_strip){
+        .x = (const f32 *)p->x + (u64)lo * k, .x_stride = k,
+        .w = p->w->packed + tile_lo * tile_bytes, .tile_bytes = tile_bytes,
+        .y = (f32 *)p->y + (u64)lo * n + first, .y_stride = n,
+        .rows = hi - lo, .columns = MIN(tile_hi * LEVEL_COLUMNS, n) - first, .live = k, .k = k,
+        .round = !p->y_f32 && !reference, .wide = reference,
+    });
+}
+
+#endif

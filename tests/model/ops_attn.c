@@ -1,0 +1,158 @@
+/* tests/model/ops_attn.c - rows of K and V, and attention: every level, thread count and cut. */
+#include "tests/model/ops.h"
+
+enum { SPANS = 2 };                     /* sequences of one batch                              */
+
+struct attn_case {
+    u32 rows, nh, nkv, d, rot, block_rows;      /* rows: of each sequence                      */
+    bool reference;
+    f32 *qg, *k, *v, *q_scale, *k_scale, *inv_freq;
+    struct output { f32 *q, *y; u8 *blocks[SPANS]; } want, got;
+    u64 block_bytes;
+    struct ops_strip k_strip, v_strip;
+};
+
+static u32 blocks_of(const struct attn_case *c)
+{
+    return (c->rows + c->block_rows - 1) / c->block_rows;
+}
+
+static void make_output(const struct attn_case *c, struct output *o)
+{
+    u64 values = (u64)SPANS * c->rows * c->nh * c->d;
+    o->q = zeroed(values * sizeof(f32));
+    o->y = zeroed(values * sizeof(f32));
+    for (u32 s = 0; s < SPANS; s++) o->blocks[s] = zeroed(c->block_bytes * blocks_of(c));
+}
+
+static void free_output(struct output *o)
+{
+    free(o->q);
+    free(o->y);
+    for (u32 s = 0; s < SPANS; s++) free(o->blocks[s]);
+}
+
+/* Blocks lie backwards in memory, filled with NaN: rows not yet written must not matter. */
+static void block_addresses(const struct attn_case *c, const struct output *o, u32 s, u8 **addr)
+{
+    u32 count = blocks_of(c);
+    for (u32 i = 0; i < count; i++) addr[i] = o->blocks[s] + (count - 1 - i) * c->block_bytes;
+}
+
+/* Rows [at, at + count) of both sequences as one batch. */
+static void run_batch(const struct ops *ops, const struct attn_case *c, struct output *o, u32 at,
+                      u32 count)
+{
+    u32 nh = c->nh, nkv = c->nkv, d = c->d, rows = SPANS * count;
+    u8 *addr[SPANS][1024];
+    struct ops_span span[SPANS];
+    f32 *qg = zeroed((u64)rows * nh * 2 * d * 4), *q = zeroed((u64)rows * nh * d * 4);
+    f32 *k = zeroed((u64)rows * nkv * d * 4), *v = zeroed((u64)rows * nkv * d * 4);
+    f32 *y = zeroed((u64)rows * nh * d * 4);
+    for (u32 s = 0; s < SPANS; s++) {
+        u64 from = (u64)s * c->rows + at, to = (u64)s * count;
+        block_addresses(c, o, s, addr[s]);
+        span[s] = (struct ops_span){ .lo = s * count, .hi = (s + 1) * count, .pos = at,
+                                     .block_addr = addr[s] };
+        memcpy(qg + to * nh * 2 * d, c->qg + from * nh * 2 * d, (u64)count * nh * 2 * d * 4);
+        memcpy(k + to * nkv * d, c->k + from * nkv * d, (u64)count * nkv * d * 4);
+        memcpy(v + to * nkv * d, c->v + from * nkv * d, (u64)count * nkv * d * 4);
+    }
+    CHECK_OK(ops->attn_rows(&(struct ops_attn_rows){
+        .qg = qg, .k = k, .v = v, .q_scale = c->q_scale, .k_scale = c->k_scale, .q_out = q,
+        .k_strip = c->k_strip, .v_strip = c->v_strip, .span = span, .span_count = SPANS,
+        .rows = rows, .nh = nh, .nkv = nkv, .d = d, .rot = c->rot, .block_rows = c->block_rows,
+        .eps = 1e-6f, .inv_freq = c->inv_freq }));
+    void *work = zeroed(ops->attn_work_bytes(rows, nh, nkv, d, c->block_rows));
+    CHECK_OK(ops->attn(&(struct ops_attn){
+        .q = q, .qg = qg, .y = y, .k_strip = c->k_strip, .v_strip = c->v_strip, .span = span,
+        .span_count = SPANS, .rows = rows, .nh = nh, .nkv = nkv, .d = d,
+        .block_rows = c->block_rows, .work = work }));
+    for (u32 s = 0; s < SPANS; s++) {
+        u64 to = ((u64)s * c->rows + at) * nh * d, from = (u64)s * count * nh * d;
+        memcpy(o->q + to, q + from, (u64)count * nh * d * 4);
+        memcpy(o->y + to, y + from, (u64)count * nh * d * 4);
+    }
+    free(qg), free(q), free(k), free(v), free(y), free(work);
+}
+
+static void run_cut(const struct ops *ops, const struct attn_case *c, struct output *o, u32 split)
+{
+    for (u32 s = 0; s < SPANS; s++) memset(o->blocks[s], 0xff, c->block_bytes * blocks_of(c));
+    for (u32 at = 0, count; at < c->rows; at += count) {
+        count = chunk_rows(split, at, c->rows);
+        run_batch(ops, c, o, at, count);
+    }
+}
+
+static void run_whole(const struct ops *ops, void *owner)
+{
+    struct attn_case *c = owner;
+    run_cut(ops, c, &c->want, c->rows);
+}
+
+static void run_splits(const struct ops *ops, void *owner)
+{
+    static const u32 splits[] = { 1, 3, 16, 64, 1000, 0 };
+    struct attn_case *c = owner;
+    u64 bytes = (u64)SPANS * c->rows * c->nh * c->d * sizeof(f32);
+    bool slow = strcmp(ops->level, "scalar") == 0;
+    if (slow && ops->thread_count == 1) return;
+    for (u32 i = slow ? 5 : 0; i < COUNT_OF(splits); i++) {
+        run_cut(ops, c, &c->got, splits[i]);
+        check_same(c->got.q, c->want.q, bytes, "queries", ops);
+        for (u32 s = 0; s < SPANS; s++)
+            check_same(c->got.blocks[s], c->want.blocks[s], c->block_bytes * blocks_of(c),
+                       "stored rows", ops);
+        check_same(c->got.y, c->want.y, bytes, "attention", ops);
+    }
+}
+
+static void check_case(struct attn_case c)
+{
+    u64 rows = (u64)SPANS * c.rows, value = c.reference ? 4 : 2;
+    c.qg = random_values(rows * c.nh * 2 * c.d, 2.0f, c.reference);
+    c.k = random_values(rows * c.nkv * c.d, 1.0f, c.reference);
+    c.v = random_values(rows * c.nkv * c.d, 1.0f, c.reference);
+    c.q_scale = random_values(c.d, 2.0f, true);
+    c.k_scale = random_values(c.d, 1.0f, true);
+    c.inv_freq = zeroed(c.d * sizeof(f32));
+    for (u32 i = 0; i < c.rot / 2; i++) c.inv_freq[i] = 1.0f / (f32)(1u << i % 20);
+    c.k_strip.row_bytes = c.v_strip.row_bytes = (u32)(c.nkv * c.d * value);
+    c.k_strip.offset_bytes = 256;
+    c.v_strip.offset_bytes = 256 + ALIGN_UP((u64)c.block_rows * c.k_strip.row_bytes, 256);
+    c.block_bytes = ALIGN_UP(2 * c.v_strip.offset_bytes, 4096);
+    make_output(&c, &c.want);
+    make_output(&c, &c.got);
+    scalar_backend(c.reference, run_whole, &c);
+    each_backend(c.reference, run_splits, &c);
+    free_output(&c.want);
+    free_output(&c.got);
+    free(c.qg), free(c.k), free(c.v), free(c.q_scale), free(c.k_scale), free(c.inv_freq);
+}
+
+TEST(attention_of_tiny_heads_over_many_small_blocks)
+{
+    check_case((struct attn_case){ .rows = 75, .nh = 4, .nkv = 2, .d = 64, .rot = 16,
+                                   .block_rows = 16 });
+    check_case((struct attn_case){ .rows = 37, .nh = 4, .nkv = 2, .d = 64, .rot = 16,
+                                   .block_rows = 4 });
+    check_case((struct attn_case){ .rows = 70, .nh = 6, .nkv = 1, .d = 32, .rot = 8,
+                                   .block_rows = 32 });
+    check_case((struct attn_case){ .rows = 100, .nh = 3, .nkv = 3, .d = 48, .rot = 16,
+                                   .block_rows = 64 });
+}
+
+TEST(attention_of_real_heads_over_blocks_of_256)
+{
+    check_case((struct attn_case){ .rows = 290, .nh = 4, .nkv = 1, .d = 256, .rot = 64,
+                                   .block_rows = 256 });
+}
+
+TEST(attention_of_the_reference_mode_keeps_f32)
+{
+    check_case((struct attn_case){ .rows = 50, .nh = 4, .nkv = 2, .d = 64, .rot = 16,
+                                   .block_rows = 16, .reference = true });
+    check_case((struct attn_case){ .rows = 21, .nh = 2, .nkv = 1, .d = 40, .rot = 8,
+                                   .block_rows = 4, .reference = true });
+}
