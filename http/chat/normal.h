@@ -24,7 +24,7 @@ struct normal_options {                 /* the server's defaults; {0} is chat.md
 /* What a 400 names: `messages[3].tool_calls[0].function.arguments`; "": no field is at fault. */
 struct normal_param { char path[NORMAL_PARAM_BYTES]; };
 
-/* Reads messages, tools, tool_choice "none" (tools stay in the prompt), kwargs of a chat body.
+/* Reads messages, tools, template kwargs, continue_final_message of a chat body.
  * ERR_FORMAT: the note is the 400's message and *param the field; ERR_UNSUPPORTED the same for well
  * formed things not served; ERR_LIMIT; ERR_MEMORY when the pool refuses. */
 MUST_USE enum err normal_chat(struct jsontext body, const struct normal_options *options,

@@ -72,7 +72,8 @@ static enum err pattern_compile(struct tokenizer *t)
     pcre2_compile_context *context = pcre2_compile_context_create(t->memory);
     if (context == NULL) return fail(ERR_MEMORY, "no memory to compile the split pattern");
     t->pattern = pcre2_compile((PCRE2_SPTR)rewritten.data, rewritten.len,
-                               PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at, context);
+                               PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &at,
+                               context);
     pcre2_compile_context_free(context);
     if (t->pattern == NULL) {
         pcre2_get_error_message(code, (PCRE2_UCHAR *)line, sizeof line);

@@ -195,7 +195,8 @@ static enum err id_of_key(struct jsontext key, u32 *out)
     for (u64 i = 0; i < digits.len; i++)
         number = number && digits.bytes[i] >= '0' && digits.bytes[i] <= '9';
     if (!number)
-        return fail(ERR_FORMAT, "tokenizer_config.json: added_tokens_decoder: expected ids as keys");
+        return fail(ERR_FORMAT, "tokenizer_config.json: added_tokens_decoder: expected ids as "
+                    "keys");
     return id_of(digits, "added_tokens_decoder", out);
 }
 
