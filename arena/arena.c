@@ -183,7 +183,8 @@ static void place(void)
     books->row.range_bytes = at[SPACE_HOST];
     for (u32 i = 0; i + 1 < state_count; i++) {
         struct state *s = &states[i];
-        s->offset = ALIGN_UP(at[s->row.space], s->ops->granule_bytes);
+        u64 align = s->row.kind == ARENA_HEAP ? 2 * MIB : 1;    /* jemalloc's metadata block  */
+        s->offset = ALIGN_UP(at[s->row.space], MAX(align, s->ops->granule_bytes));
         at[s->row.space] = s->offset + s->row.range_bytes;
     }
     for (u32 space = 0; space < SPACE_COUNT; space++) ranges[space].bytes = at[space];

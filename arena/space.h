@@ -45,6 +45,9 @@ void space_host_fail_commit(u32 nth);
 /* Commits left before the one that fails; 0 once it has fired (or none is set). */
 u32 space_host_fail_left(void);
 
+/* Committed pages (4 KiB each) give their memory back, stay committed, and read as zero. */
+void space_host_purge(u8 *at, u64 bytes);
+
 /* Maps a file read-only (private).  `*bytes_out` = its length, 0-length files give a valid pointer.
  * ERR_IO names path and reason.  Unmap with space_host_unmap_file.  `drop` tells the kernel that
  * [at, at + bytes) of a mapping will not be read again (pages are dropped from this process). */

@@ -131,6 +131,13 @@ static void host_decommit(u8 *at, u64 bytes)
 #endif
 }
 
+void space_host_purge(u8 *at, u64 bytes)
+{
+    ASSERT((uintptr_t)at % PAGE_BYTES == 0 && bytes % PAGE_BYTES == 0);
+    i32 rc = bytes == 0 ? 0 : madvise(at, bytes, MADV_DONTNEED);
+    ASSERT(rc == 0);
+}
+
 static enum err host_copy(void *to, const void *from, u64 bytes, u32 stream)
 {
     (void)stream;
