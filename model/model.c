@@ -124,6 +124,8 @@ struct files *model_files(void) { return &model.files; }
 
 const struct model_shape *model_shape(void) { return &model.shape; }
 
+const struct state_shape *model_layout(void) { return &model.layout; }
+
 const struct ops *model_ops(void) { return &model.ops; }
 
 const char *model_name(void) { return model.name; }

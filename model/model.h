@@ -50,6 +50,7 @@ u64 model_fixed_bytes(u64 scratch_extra_bytes);
 /* Valid from model_open to model_close. */
 struct files *model_files(void);
 const struct model_shape *model_shape(void);
+const struct state_shape *model_layout(void);      /* sections and views, B and G        */
 const struct ops *model_ops(void);
 /* Last part of the folder's path, or "holdfast-default". */
 const char *model_name(void);

@@ -1,0 +1,222 @@
+/* http/cli/start.c - sizes, arenas and graph of a serving process, in order. */
+#include "http/cli/start.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "arena/base/log.h"
+#include "arena/heap.h"
+#include "budget/gate.h"
+#include "http/turn/command.h"
+#include "http/turn/engine.h"
+#include "http/turn/turn.h"
+#include "model/forward.h"
+#include "model/model.h"
+#include "model/slot.h"
+#include "model/weights.h"
+
+enum { EXTRA_DECLS = 2, CTX_LEAST = 256 };
+
+static struct {
+    struct profile_row profile;
+    struct model_room room;
+    struct budget_graph graph;
+    struct tokenizer *tokenizer;
+    enum template_id template_id;
+    u64 table_bytes;
+    bool heap, engine, arenas;
+} start;
+
+static u32 turn_rows(void) { return MIN(start.profile.turns, start.profile.submits); }
+
+/* Rows of one conversation, of what the board has left after everything fixed, one section set a
+ * slot and the anchors' reserve. */
+static enum err plan_ctx(void)
+{
+    const struct state_shape *layout = model_layout();
+    const struct profile_row *p = &start.profile;
+    u64 fixed = model_fixed_bytes(0) + p->heap_cap_bytes + p->tables_cap_bytes;
+    u64 unit = ALIGN_UP(layout->section_bytes, 64 * KIB);
+    u64 reserve = MIN((5ull + p->parallel - 1) * unit, p->resident_bytes);
+    u64 taken = fixed + (u64)p->parallel * unit + reserve;
+    u64 most = model_shape()->ctx_max;
+    if (taken >= p->board_bytes)
+        return fail(ERR_CONFIG, "profile %s: board-gb pays for %llu MiB, but weights, buffers and "
+                    "the reserve of %s need %llu MiB", p->profile, (ull)(p->board_bytes / MIB),
+                    model_name(), (ull)(taken / MIB));
+    u64 block = ALIGN_UP(layout->block_bytes, 4 * KIB);
+    u64 rows = (p->board_bytes - taken) / block * layout->block_rows;
+    /* every further slot appends to a block of its own */
+    u64 others = (u64)p->parallel * layout->block_rows;
+    rows = rows > others ? rows - others : 0;
+    u64 paid = MIN(rows, most);
+    if (p->ctx > most)
+        return fail(ERR_CONFIG, "--ctx %llu: %s was made for at most %llu tokens", (ull)p->ctx,
+                    model_name(), (ull)most);
+    if (p->ctx > paid)
+        return fail(ERR_CONFIG, "--ctx %llu: board-gb pays for %llu rows of %s at most",
+                    (ull)p->ctx, (ull)paid, model_name());
+    u64 ctx = p->ctx > 0 ? p->ctx : paid;
+    if (ctx < CTX_LEAST && ctx < most)
+        return fail(ERR_CONFIG, "ctx would be %llu: at least %d rows are needed; raise board-gb "
+                    "or --ctx", (ull)ctx, CTX_LEAST);
+    start.room = (struct model_room){ .slot_count = p->parallel, .ctx_rows = ctx,
+                                      .pool_bytes = p->board_bytes - fixed };
+    return OK;
+}
+
+static enum err model_setup_of(const struct profile_row *p, struct model_setup *out)
+{
+    *out = (struct model_setup){
+        .dir = p->model[0] == 0 ? NULL : p->model,
+        .backend = { .name = p->backend == BACKEND_CUDA ? "cuda" : "cpu",
+                     .level = p->level[0] == 0 ? NULL : p->level, .threads = p->threads },
+        .block_rows = p->block, .grid_rows = p->grid,
+    };
+    if (strcmp(p->arithmetic, "f32") == 0) out->backend.reference = true;
+    else if (strcmp(p->arithmetic, "auto") != 0 && strcmp(p->arithmetic, "bf16") != 0)
+        return fail(ERR_USAGE, "--arithmetic %s: this version has auto, bf16 and f32",
+                    p->arithmetic);
+    return OK;
+}
+
+enum err start_plan(const struct profile_row *profile)
+{
+    start.profile = *profile;
+    struct model_setup setup;
+    TRY(model_setup_of(&start.profile, &setup));
+    TRY(model_open(&setup));
+    TRY(plan_ctx());
+    start.table_bytes = engine_table_bytes(&start.profile, start.room.ctx_rows,
+                                           start.room.slot_count, turn_rows(),
+                                           model_shape()->vocab, model_layout()->grid_rows);
+    if (start.table_bytes > start.profile.tables_cap_bytes)
+        return fail(ERR_CONFIG, "tables-cap-mb: the tables of ctx %llu need %llu MiB, the cap is "
+                    "%llu", (ull)start.room.ctx_rows, (ull)(start.table_bytes / MIB + 1),
+                    (ull)(start.profile.tables_cap_bytes / MIB));
+    return OK;
+}
+
+static enum err declare_nodes(struct budget_graph *g)
+{
+    const struct profile_row *p = &start.profile;
+    u32 tables;
+    TRY(budget_graph_board(g, p));
+    g->verify = p->test_hooks;
+    TRY(budget_graph_declare(g, &(struct budget_decl){
+        .name = "weights", .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
+        .arena = "weights", .cap_bytes = UINT64_MAX }, NULL));
+    TRY(budget_graph_declare(g, &(struct budget_decl){
+        .name = "scratch", .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
+        .arena = "scratch", .cap_bytes = UINT64_MAX }, NULL));
+    TRY(budget_graph_declare(g, &(struct budget_decl){
+        .name = "heap", .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
+        .arena = "heap", .reserve_bytes = p->heap_reserve_bytes,
+        .cap_bytes = p->heap_cap_bytes }, NULL));
+    TRY(budget_graph_declare(g, &(struct budget_decl){
+        .name = "tables", .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
+        .arena = "tables", .cap_bytes = UINT64_MAX }, &tables));
+    TRY(budget_graph_charge(g, tables, "lists"));
+    return engine_declare(g, p, model_layout()->block_bytes, model_layout()->section_bytes,
+                          start.room.slot_count);
+}
+
+enum err start_arenas(void)
+{
+    const struct profile_row *p = &start.profile;
+    struct arena_decl decl[MODEL_DECL_CAP + EXTRA_DECLS];
+    u32 count = model_declare(&start.room, decl);
+    decl[count++] = (struct arena_decl){ .name = "tables", .space = SPACE_HOST,
+                                         .kind = ARENA_TABLE, .cap_bytes = start.table_bytes };
+    decl[count++] = (struct arena_decl){ .name = "heap", .space = SPACE_HOST, .kind = ARENA_HEAP,
+                                         .cap_bytes = p->heap_cap_bytes,
+                                         .reserve_bytes = p->heap_reserve_bytes };
+    TRY(arena_open(decl, count));
+    start.arenas = true;
+    TRY(arena_heap_open(arena_find("heap")));
+    start.heap = true;
+    arena_heap_bind();
+    TRY(turn_open(arena_find("tables"), turn_rows(), p->queue));
+    TRY(command_open(arena_find("tables")));
+    TRY(declare_nodes(&start.graph));
+    return budget_graph_check(&start.graph);
+}
+
+static struct text_span span_of(const struct files_row *row)
+{
+    if (row == NULL) return (struct text_span){ 0 };
+    return (struct text_span){ .bytes = (const char *)row->data, .len = row->bytes };
+}
+
+static enum err open_text(void)
+{
+    struct files *files = model_files();
+    const struct files_row *json, *config, *generation, *jinja;
+    TRY(files_get(files, "tokenizer.json", &json));
+    TRY(files_try(files, "tokenizer_config.json", &config));
+    TRY(files_try(files, "generation_config.json", &generation));
+    TRY(files_try(files, "chat_template.jinja", &jinja));
+    const char *name = start.profile.template_name;
+    TRY(template_choose(&(struct template_source){
+        .name = strcmp(name, "auto") == 0 ? NULL : name, .jinja = span_of(jinja),
+        .tokenizer_config = span_of(config) }, &start.template_id));
+    return tokenizer_open(&(struct tokenizer_source){
+        .tokenizer_json = span_of(json), .tokenizer_config = span_of(config),
+        .generation_config = span_of(generation), .rows = model_shape()->vocab,
+    }, &start.tokenizer);
+}
+
+enum err start_load(void)
+{
+    TRY(open_text());                           /* seconds at most: fails before the weights  */
+    TRY(model_load(&start.room));
+    budget_graph_mapped(&start.graph, weights_mapped_bytes());
+    const struct ops *ops = model_ops();
+    log_line(LOG_LEVEL_INFO, "model %s: arithmetic %u, level %s, %u threads, weights %llu MiB",
+             model_name(), ops->arithmetic_id, ops->level, ops->thread_count,
+             (ull)(arena_row(arena_find("weights"))->used_bytes / MIB));
+    return OK;
+}
+
+/* The longest conversation must fit when everything that can yield has yielded. */
+static enum err check_room(void)
+{
+    u64 blocks, sections, node = budget_graph_find(&start.graph, "kv");
+    slot_cost(0, start.room.ctx_rows, &blocks, &sections);
+    u64 room = budget_gate_room(&start.graph, (u32)node);
+    if (blocks + sections > room)
+        return fail(ERR_CONFIG, "ctx %llu needs %llu MiB of rows and state, the board pays for "
+                    "%llu MiB now: lower --ctx, or raise board-gb or free memory",
+                    (ull)start.room.ctx_rows, (ull)((blocks + sections) / MIB), (ull)(room / MIB));
+    return OK;
+}
+
+enum err start_engine(void)
+{
+    u32 eos_count;
+    const u32 *eos = tokenizer_eos(start.tokenizer, &eos_count);
+    TRY(engine_open(&(struct engine_setup){
+        .profile = &start.profile, .graph = &start.graph, .ctx = start.room.ctx_rows,
+        .slot_count = start.room.slot_count, .table_arena = arena_find("tables"),
+        .candidates = MIN(tokenizer_count(start.tokenizer), forward_vocab()),
+        .eos = eos, .eos_count = eos_count,
+    }));
+    start.engine = true;
+    return check_room();
+}
+
+void start_close(void)
+{
+    if (start.engine) engine_close();
+    model_close();
+    if (start.arenas) turn_close();
+    tokenizer_close(start.tokenizer);
+    if (start.heap) arena_heap_close();
+    arena_close();
+    memset(&start, 0, sizeof start);
+}
+
+u64 start_ctx(void) { return start.room.ctx_rows; }
+struct budget_graph *start_graph(void) { return &start.graph; }
+const struct tokenizer *start_tokenizer(void) { return start.tokenizer; }
+enum template_id start_template(void) { return start.template_id; }
