@@ -140,8 +140,8 @@ VEC_FN f32 attn_tree(f32 *x, u32 count)
 enum { ATTN_KEYS_CAP = 4096 };
 
 /* Scores of one query to its weights R(exp(s - m)); invisible keys and padding become +0. */
-static void attn_weights(f32 *restrict s, u32 live, u32 keys, u32 s_stride, f32 scale, f32 *m_out,
-                         f32 *l_out, bool reference)
+static VEC_LOOP void attn_weights(f32 *restrict s, u32 live, u32 keys, u32 s_stride, f32 scale,
+                                  f32 *m_out, f32 *l_out, bool reference)
 {
     f32 e[ATTN_KEYS_CAP];
     u32 padded = (u32)ALIGN_UP(keys, LEVEL_COLUMNS);
@@ -166,7 +166,8 @@ static void attn_weights(f32 *restrict s, u32 live, u32 keys, u32 s_stride, f32 
     *l_out = attn_tree(e, keys);
 }
 
-VEC_FN void attn_combine(f32 *restrict acc, const f32 *restrict tile, f32 c, f32 c_tile, u32 d)
+static VEC_LOOP void attn_combine(f32 *restrict acc, const f32 *restrict tile, f32 c,
+                                  f32 c_tile, u32 d)
 {
     for (u32 i = 0; i < d; i++) acc[i] = HF_FMA(acc[i], c, tile[i] * c_tile);
 }
@@ -208,13 +209,21 @@ static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 l
 
 /* ---- a task ---------------------------------------------------------------------------------- */
 
-VEC_FN void attn_finish(const f32 *restrict acc, f32 l, const f32 *restrict gate, f32 *restrict y,
-                        u32 d, bool reference)
+VEC_FN void attn_gate(const f32 *restrict acc, f32 l, const f32 *restrict gate, f32 *restrict y,
+                      u32 d, bool reference)
 {
     for (u32 i = 0; i < d; i++) {
         f32 value = norm_rounded(acc[i] / l, reference);
         y[i] = norm_rounded(value * maths_sigmoid(gate[i]), reference);
     }
+}
+
+/* y = R(R(acc / l) sigmoid(gate)) of one query. */
+static VEC_LOOP void attn_finish(const f32 *restrict acc, f32 l, const f32 *restrict gate,
+                                 f32 *restrict y, u32 d, bool reference)
+{
+    if (reference) attn_gate(acc, l, gate, y, d, true);
+    else attn_gate(acc, l, gate, y, d, false);
 }
 
 static void level_attn(const struct ops_attn *p, const struct ops_span *span, u32 group, u32 lo,

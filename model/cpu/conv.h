@@ -17,10 +17,11 @@ struct conv_block {                     /* of CONV_BLOCK channels               
     f32 tail[CONV_TAPS - 1][CONV_BLOCK];
 };
 
-VEC_FN void conv_row(const struct conv_block *b, const f32 *const raw[CONV_TAPS], f32 *restrict y,
-                     u32 count, bool reference)
+VEC_FN void conv_channels(const struct conv_block *restrict b, const f32 *const raw[CONV_TAPS],
+                          f32 *restrict y, u32 count, bool reference)
 {
-    const f32 *r0 = raw[0], *r1 = raw[1], *r2 = raw[2], *r3 = raw[3];
+    const f32 *restrict r0 = raw[0], *restrict r1 = raw[1];
+    const f32 *restrict r2 = raw[2], *restrict r3 = raw[3];
     for (u32 c = 0; c < count; c++) {
         f32 s = HF_FMA(b->tap[0][c], r0[c], 0.0f);
         s = HF_FMA(b->tap[1][c], r1[c], s);
@@ -28,6 +29,13 @@ VEC_FN void conv_row(const struct conv_block *b, const f32 *const raw[CONV_TAPS]
         s = HF_FMA(b->tap[3][c], r3[c], s);
         y[c] = norm_rounded(maths_silu(s), reference);
     }
+}
+
+static VEC_LOOP void conv_row(const struct conv_block *restrict b, const f32 *const raw[CONV_TAPS],
+                              f32 *restrict y, u32 count, bool reference)
+{
+    if (reference) conv_channels(b, raw, y, count, true);
+    else conv_channels(b, raw, y, count, false);
 }
 
 static void conv_load(const struct ops_conv *p, const u8 *tail, u32 c_lo, u32 count,
@@ -71,8 +79,7 @@ static void level_conv(const struct ops_conv *p, const struct ops_span *span, u3
         for (u32 i = 0; i < CONV_TAPS - 1; i++) raw[i] = raw[i + 1];
         raw[CONV_TAPS - 1] = (const f32 *)p->raw + (u64)r * p->c + c_lo;
         f32 *y = (f32 *)p->y + (u64)r * p->c + c_lo;
-        if (reference) conv_row(&b, raw, y, count, true);
-        else conv_row(&b, raw, y, count, false);
+        conv_row(&b, raw, y, count, reference);
     }
     conv_keep(tail, c_lo, count, raw + 1, reference);
 }

@@ -20,10 +20,23 @@ enum {
     GDN_COPY_ROWS = 4,                  /* from here on the copy pays                          */
 };
 
-VEC_FN void gdn_unit(const f32 *x, f32 scale, f32 *restrict y, u32 n)
+static VEC_LOOP void gdn_unit(const f32 *restrict x, f32 scale, f32 *restrict y, u32 n)
 {
     f32 r = maths_rsqrt(norm_squares(x, n) + 1e-6f);
     for (u32 i = 0; i < n; i++) y[i] = (x[i] * r) * scale;
+}
+
+/* beta and exp(g) of a row's value heads. */
+static VEC_LOOP void gdn_head_gates(const struct ops_gdn *p, const f32 *restrict a,
+                                    const f32 *restrict b, f32 *restrict beta, f32 *restrict decay)
+{
+    const f32 *restrict neg_a = p->neg_a, *restrict dt_bias = p->dt_bias;
+    u32 heads = p->hv;
+    for (u32 h = 0; h < heads; h++) {
+        f32 g = neg_a[h] * maths_softplus(a[h] + dt_bias[h]);
+        beta[h] = maths_sigmoid(b[h]);
+        decay[h] = maths_exp(g);
+    }
 }
 
 static void level_gdn_gates(const struct ops_gdn *p, const struct level_gdn_work *work, u32 lo,
@@ -39,13 +52,8 @@ static void level_gdn_gates(const struct ops_gdn *p, const struct level_gdn_work
             gdn_unit(y + (u64)h * dk, q_scale, work->q + to, dk);
             gdn_unit(y + (u64)(hk + h) * dk, 1.0f, work->k + to, dk);
         }
-        const f32 *a = (const f32 *)p->a + (u64)r * hv, *b = (const f32 *)p->b + (u64)r * hv;
-        f32 *restrict beta = work->beta + (u64)r * hv, *restrict decay = work->decay + (u64)r * hv;
-        for (u32 h = 0; h < hv; h++) {
-            f32 g = p->neg_a[h] * maths_softplus(a[h] + p->dt_bias[h]);
-            beta[h] = maths_sigmoid(b[h]);
-            decay[h] = maths_exp(g);
-        }
+        gdn_head_gates(p, (const f32 *)p->a + (u64)r * hv, (const f32 *)p->b + (u64)r * hv,
+                       work->beta + (u64)r * hv, work->decay + (u64)r * hv);
     }
 }
 
@@ -154,8 +162,8 @@ static void level_gdn_rule(const struct ops_gdn *p, const struct level_gdn_work 
         scalar_level.gdn_rule(p, work, span, head, v_lo + columns, v_hi);
 }
 
-VEC_FN void gdn_gate(const f32 *restrict o, f32 r, const f32 *norm, const f32 *restrict z,
-                     f32 *restrict out, u32 n, bool sigmoid, bool reference)
+VEC_FN void gdn_gate(const f32 *restrict o, f32 r, const f32 *restrict norm,
+                     const f32 *restrict z, f32 *restrict out, u32 n, bool sigmoid, bool reference)
 {
     for (u32 i = 0; i < n; i++) {
         f32 gate = sigmoid ? maths_sigmoid(z[i]) : maths_silu(z[i]);
@@ -163,20 +171,26 @@ VEC_FN void gdn_gate(const f32 *restrict o, f32 r, const f32 *norm, const f32 *r
     }
 }
 
+/* One head: o = R(o), r = 1/sqrt(ss(o)/n + eps), out = R(((o r) norm) act(z)). */
+static VEC_LOOP void gdn_head_out(const struct ops_gdn *p, f32 *restrict o, const f32 *restrict z,
+                                  f32 *restrict out, bool reference)
+{
+    u32 n = p->dv;
+    const f32 *norm = p->norm;
+    if (!reference)
+        for (u32 i = 0; i < n; i++) o[i] = maths_round_bf16(o[i]);
+    f32 r = maths_rsqrt(norm_squares(o, n) / (f32)n + p->eps);
+    if (p->gate_sigmoid) gdn_gate(o, r, norm, z, out, n, true, reference);
+    else if (reference) gdn_gate(o, r, norm, z, out, n, false, true);
+    else gdn_gate(o, r, norm, z, out, n, false, false);
+}
+
 static void level_gdn_out(const struct ops_gdn *p, const struct level_gdn_work *work, u32 lo,
                           u32 hi, bool reference)
 {
-    u32 dv = p->dv;
-    for (u64 head = (u64)lo * p->hv; head < (u64)hi * p->hv; head++) {
-        const f32 *z = (const f32 *)p->z + head * dv;
-        f32 *o = work->o + head * dv, *out = (f32 *)p->out + head * dv;
-        if (!reference)
-            for (u32 i = 0; i < dv; i++) o[i] = maths_round_bf16(o[i]);
-        f32 r = maths_rsqrt(norm_squares(o, dv) / (f32)dv + p->eps);
-        if (p->gate_sigmoid) gdn_gate(o, r, p->norm, z, out, dv, true, reference);
-        else if (reference) gdn_gate(o, r, p->norm, z, out, dv, false, true);
-        else gdn_gate(o, r, p->norm, z, out, dv, false, false);
-    }
+    for (u64 head = (u64)lo * p->hv; head < (u64)hi * p->hv; head++)
+        gdn_head_out(p, work->o + head * p->dv, (const f32 *)p->z + head * p->dv,
+                     (f32 *)p->out + head * p->dv, reference);
 }
 
 #endif

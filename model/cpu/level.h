@@ -1,8 +1,8 @@
 /* model/cpu/level.h - one row a level: every operation of ops.h over a range of its outputs.
  *
  * cpu.c splits an operation's outputs into tasks and calls the level's function for each; a range
- * never splits a sum.  `scalar_level` is the readable reference; the others give the same bits.
- * `reference` is the mode (R(x) = x, stores F32).  Activations are f32 holding R()-rounded values. */
+ * never splits a sum.  `scalar_level` is the readable reference; the others give its bits.
+ * `reference` is the mode (R(x) = x, stores F32).  Activations are f32, R()-rounded. */
 #ifndef MODEL_CPU_LEVEL_H
 #define MODEL_CPU_LEVEL_H
 

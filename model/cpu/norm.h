@@ -34,14 +34,15 @@ VEC_FN f32 norm_squares(const f32 *x, u32 n)
     return vec_tree(lane);
 }
 
-/* y = R((x r) scale); x and y may be the same row. */
-VEC_FN void norm_apply(const f32 *x, f32 r, const f32 *scale, f32 *y, u32 n, bool reference)
+/* y = R((x r) scale). */
+VEC_FN void norm_apply(const f32 *restrict x, f32 r, const f32 *restrict scale, f32 *restrict y,
+                       u32 n, bool reference)
 {
     for (u32 i = 0; i < n; i++) y[i] = norm_rounded((x[i] * r) * scale[i], reference);
 }
 
-static void norm_row(const f32 *x, const f32 *scale, f32 *restrict y, u32 n, f32 eps,
-                     bool reference)
+static VEC_LOOP void norm_row(const f32 *restrict x, const f32 *restrict scale, f32 *restrict y,
+                              u32 n, f32 eps, bool reference)
 {
     f32 r = maths_rsqrt(norm_squares(x, n) / (f32)n + eps);
     if (reference) norm_apply(x, r, scale, y, n, true);
@@ -70,7 +71,8 @@ VEC_FN void norm_glu(const f32 *restrict g, const f32 *restrict u, f32 *restrict
         y[i] = norm_rounded((g[i] * maths_sigmoid(g[i])) * u[i], reference);
 }
 
-static void level_glu(const f32 *g, const f32 *u, f32 *y, u64 count, bool reference)
+static void level_glu(const f32 *restrict g, const f32 *restrict u, f32 *restrict y, u64 count,
+                      bool reference)
 {
     if (reference) norm_glu(g, u, y, count, true);
     else norm_glu(g, u, y, count, false);

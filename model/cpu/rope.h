@@ -13,7 +13,8 @@ enum { ROPE_DIM_CAP = 1024 };
 
 struct rope_angles { f32 cos[ROPE_DIM_CAP / 2], sin[ROPE_DIM_CAP / 2]; };
 
-VEC_FN void rope_angles_at(struct rope_angles *a, const f32 *restrict inv_freq, u32 half, u64 pos)
+static VEC_LOOP void rope_angles_at(struct rope_angles *restrict a, const f32 *restrict inv_freq,
+                                    u32 half, u64 pos)
 {
     for (u32 i = 0; i < half; i++) {
         f32 angle = (f32)pos * inv_freq[i];
@@ -22,8 +23,8 @@ VEC_FN void rope_angles_at(struct rope_angles *a, const f32 *restrict inv_freq, 
     }
 }
 
-VEC_FN void rope_turn(f32 *restrict low, f32 *restrict high, const struct rope_angles *a, u32 half,
-                      bool reference)
+VEC_FN void rope_pairs(f32 *restrict low, f32 *restrict high, const struct rope_angles *restrict a,
+                       u32 half, bool reference)
 {
     for (u32 i = 0; i < half; i++) {
         f32 x = low[i], y = high[i];
@@ -32,7 +33,14 @@ VEC_FN void rope_turn(f32 *restrict low, f32 *restrict high, const struct rope_a
     }
 }
 
-static void rope_store(u8 *row, const f32 *restrict x, u32 n, bool reference)
+static VEC_LOOP void rope_turn(f32 *restrict low, f32 *restrict high,
+                               const struct rope_angles *restrict a, u32 half, bool reference)
+{
+    if (reference) rope_pairs(low, high, a, half, true);
+    else rope_pairs(low, high, a, half, false);
+}
+
+static VEC_LOOP void rope_store(u8 *restrict row, const f32 *restrict x, u32 n, bool reference)
 {
     if (reference) {
         memcpy(row, x, n * sizeof(f32));

@@ -11,6 +11,8 @@
 #include "arena/base/base.h"
 
 #define VEC_FN static inline __attribute__((always_inline, unused))
+/* A loop the compiler turns into lanes: its restrict parameters are lost where it is inlined. */
+#define VEC_LOOP __attribute__((noinline))
 
 #ifdef VEC_AVX512
 /* Rows x tiles of the product kernel: 6 x 2 x (even, odd) = 24 chains of 32 registers. */

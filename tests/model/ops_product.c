@@ -114,7 +114,8 @@ TEST(other_formats_expand_to_the_same_products)
     check_case(&c);
     for (u32 i = 0; i < N * K; i++)
         data[i] = (data[i] & 0x7f) == 0x7f ? 0 : data[i];
-    for (u32 i = 0; i < 2 * 3; i++) ((bf16 *)(void *)scale)[i] = maths_to_bf16(0.01f * (f32)(i + 1));
+    for (u32 i = 0; i < 2 * 3; i++)
+        ((bf16 *)(void *)scale)[i] = maths_to_bf16(0.01f * (f32)(i + 1));
     c.source = (struct ops_pack_source){ .data = data, .type = OPS_FP8_BLOCK, .scale = scale,
                                          .scale_type = OPS_BF16 };
     check_case(&c);

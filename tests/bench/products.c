@@ -1,0 +1,144 @@
+/* tests/bench/products.c - speed of the operations at every level: GFLOP/s and GB/s.
+ *
+ *   ./build.sh test bench/products && cat build/logs/bench_products.log
+ *
+ * Shapes are those of the bench model (hidden 1024, heads 8 to 2 of 256, delta heads 4 to 12 of
+ * 128).  The best of a few rounds a figure; the machine's other users show, so read the best. */
+#include "tests/model/ops.h"
+
+#include <time.h>
+
+static f64 now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (f64)t.tv_sec + 1e-9 * (f64)t.tv_nsec;
+}
+
+/* Seconds of the fastest of the rounds that fit in `budget_s` (at least two). */
+#define BEST_S(best, budget_s, call)                                                           \
+    do {                                                                                       \
+        f64 began_ = now_s();                                                                  \
+        best = 1e9;                                                                            \
+        for (u32 i_ = 0; i_ < 2 || now_s() - began_ < (budget_s); i_++) {                      \
+            f64 t_ = now_s();                                                                  \
+            CHECK_OK(call);                                                                    \
+            best = MIN(best, now_s() - t_);                                                    \
+        }                                                                                      \
+    } while (0)
+
+static void bench_product(const struct ops *ops, u32 n, u32 k, u32 rows)
+{
+    /* Enough copies that a decode round streams its weights from memory, not from a cache. */
+    u32 copies = rows <= 4 ? (u32)(256 * MIB / ops->pack_bytes(n, k)) : 1;
+    struct ops_matrix *m = malloc(copies * sizeof *m);
+    bf16 *w = zeroed((u64)n * k * 2);
+    for (u64 i = 0; i < (u64)n * k; i++) w[i] = maths_to_bf16(random_f32(0.1f));
+    struct ops_pack_source source = { .data = (u8 *)w, .type = OPS_BF16, .n = n, .k = k };
+    u64 bytes = ops->pack_bytes(n, k);
+    u8 *packed = zeroed(bytes * copies);
+    for (u32 i = 0; i < copies; i++)
+        CHECK_OK(ops->pack(&source, packed + bytes * i, &m[i]));
+    f32 *x = random_values((u64)rows * k, 1.0f, false), *y = zeroed((u64)rows * n * 4);
+    f64 best = 1e9, began = now_s();
+    for (u32 round = 0; round < 2 || now_s() - began < 0.3; round++) {
+        f64 t = now_s();
+        for (u32 i = 0; i < copies; i++)
+            CHECK_OK(ops->product(&(struct ops_product){ &m[i], x, y, rows, false }));
+        best = MIN(best, (now_s() - t) / copies);
+    }
+    printf("product  %-7s %u threads  n %5u k %4u rows %4u: %8.1f us  %6.1f GFLOP/s  %5.1f GB/s\n",
+           ops->level, ops->thread_count, n, k, rows, best * 1e6,
+           2.0 * n * k * rows / best * 1e-9, (f64)bytes / best * 1e-9);
+    free(m), free(w), free(packed), free(x), free(y);
+}
+
+static void bench_attn(const struct ops *ops, u32 rows, u32 context)
+{
+    enum { NH = 8, NKV = 2, D = 256, B = 256 };
+    u32 blocks = (context + rows + B - 1) / B;
+    u64 strip = (u64)B * NKV * D * 2;
+    u8 **addr = malloc(blocks * sizeof *addr);
+    for (u32 i = 0; i < blocks; i++) {
+        addr[i] = zeroed(2 * strip);
+        for (u64 v = 0; v < strip; v++)
+            ((bf16 *)(void *)addr[i])[v] = maths_to_bf16(random_f32(1.0f));
+    }
+    f32 *q = random_values((u64)rows * NH * D, 0.1f, false), *y = zeroed((u64)rows * NH * D * 4);
+    f32 *qg = random_values((u64)rows * NH * D * 2, 1.0f, false);
+    struct ops_span span = { .lo = 0, .hi = rows, .pos = context, .block_addr = addr };
+    void *work = zeroed(ops->attn_work_bytes(rows, NH, NKV, D, B));
+    f64 best;
+    BEST_S(best, 0.3, ops->attn(&(struct ops_attn){
+        .q = q, .qg = qg, .y = y, .k_strip = { 0, NKV * D * 2 }, .v_strip = { strip, NKV * D * 2 },
+        .span = &span, .span_count = 1, .rows = rows, .nh = NH, .nkv = NKV, .d = D,
+        .block_rows = B, .work = work }));
+    f64 keys = (f64)rows * context + 0.5 * rows * (rows + 1.0);
+    printf("attn     %-7s %u threads  rows %4u after %5u: %8.1f us  %6.1f GFLOP/s\n", ops->level,
+           ops->thread_count, rows, context, best * 1e6, keys * NH * D * 4.0 / best * 1e-9);
+    for (u32 i = 0; i < blocks; i++) free(addr[i]);
+    free(addr), free(q), free(y), free(qg), free(work);
+}
+
+static void bench_gdn(const struct ops *ops, u32 rows)
+{
+    enum { HK = 4, HV = 12, D = 128, C = (2 * HK + HV) * D };
+    f32 *raw = random_values((u64)rows * C, 1.0f, false), *y = zeroed((u64)rows * C * 4);
+    f32 *w = random_values(C * 4, 0.5f, false), *a = random_values((u64)rows * HV, 1.0f, false);
+    f32 *z = random_values((u64)rows * HV * D, 1.0f, false), *out = zeroed((u64)rows * HV * D * 4);
+    f32 *norm = random_values(D, 1.0f, false), neg_a[HV];
+    for (u32 i = 0; i < HV; i++) neg_a[i] = -0.01f;
+    u8 *sections = zeroed(HV * D * D * 4 + C * 3 * 2);
+    struct ops_span span = { .lo = 0, .hi = rows, .sections = sections };
+    void *work = zeroed(ops->gdn_work_bytes(rows, HK, HV, D, D));
+    f64 conv, gdn;
+    BEST_S(conv, 0.2, ops->conv(&(struct ops_conv){
+        .raw = raw, .w = w, .y = y, .tail_offset = HV * D * D * 4, .span = &span, .span_count = 1,
+        .rows = rows, .c = C }));
+    BEST_S(gdn, 0.2, ops->gdn(&(struct ops_gdn){
+        .y = y, .a = a, .b = a, .z = z, .neg_a = neg_a, .dt_bias = neg_a, .norm = norm, .out = out,
+        .span = &span, .span_count = 1, .rows = rows, .hk = HK, .hv = HV, .dk = D, .dv = D,
+        .eps = 1e-6f, .work = work }));
+    printf("conv     %-7s %u threads  rows %4u: %8.1f us    gdn: %8.1f us, %.2f us a row\n",
+           ops->level, ops->thread_count, rows, conv * 1e6, gdn * 1e6, gdn * 1e6 / rows);
+    free(raw), free(y), free(w), free(a), free(z), free(out), free(norm), free(sections);
+    free(work);
+}
+
+static void bench_rows(const struct ops *ops, u32 rows)
+{
+    enum { H = 1024, I = 2304 };
+    f32 *x = random_values((u64)rows * I, 1.0f, false), *y = zeroed((u64)rows * I * 4);
+    f64 norm, glu, residual;
+    BEST_S(norm, 0.05, ops->rms_norm(x, x, y, rows, H, 1e-6f));
+    BEST_S(glu, 0.05, ops->glu(x, x, y, (u64)rows * I));
+    BEST_S(residual, 0.05, ops->residual(x, y, (u64)rows * H));
+    printf("rows     %-7s %u threads  rows %4u: norm %8.1f us  glu %8.1f us  residual %8.1f us\n",
+           ops->level, ops->thread_count, rows, norm * 1e6, glu * 1e6, residual * 1e6);
+    free(x), free(y);
+}
+
+static void bench_level(const struct ops *ops, void *owner)
+{
+    (void)owner;
+    if (strcmp(ops->level, "scalar") == 0) return;
+    static const u32 rows[] = { 1, 2, 4, 16, 256, 1024 };
+    for (u32 i = 0; i < COUNT_OF(rows); i++) bench_product(ops, 2304, 1024, rows[i]);
+    bench_product(ops, 1024, 2304, 1024);
+    bench_product(ops, 1024, 2304, 1);
+    bench_product(ops, 16384, 1024, 1);
+    bench_product(ops, 12, 1024, 1024);
+    bench_attn(ops, 1, 2048);
+    bench_attn(ops, 1, 16384);
+    bench_attn(ops, 512, 0);
+    bench_attn(ops, 512, 4096);
+    bench_gdn(ops, 1);
+    bench_gdn(ops, 1024);
+    bench_rows(ops, 1);
+    bench_rows(ops, 1024);
+}
+
+TEST(speed_of_every_level)
+{
+    each_backend(false, bench_level, NULL);
+}
