@@ -60,7 +60,8 @@ static enum err commit_wants(const struct budget_want *wants, struct budget_plan
     *failed_out = NONE;
     for (u32 i = 0; i < plan->want_count; i++) {
         const struct budget_want *want = &wants[i];
-        if (want->must != musts || want->commit == NULL || plan->grant[i].bytes == 0) continue;
+        if (want->must != musts || want->commit == NULL) continue;
+        if (!musts && plan->grant[i].bytes == 0) continue;
         enum err e = want->commit(want->owner, plan->grant[i].bytes);
         if (e == OK) continue;
         if (musts || (e != ERR_MEMORY && e != ERR_FULL)) {
@@ -78,7 +79,8 @@ static void undo_wants(const struct budget_want *wants, const struct budget_plan
     for (u32 i = plan->want_count; i-- > 0; ) {
         const struct budget_want *want = &wants[i];
         bool done = musts_only ? want->must && i < failed : want->must || i < failed;
-        if (done && want->undo != NULL && want->commit != NULL && plan->grant[i].bytes > 0)
+        bool taken = want->must || plan->grant[i].bytes > 0;
+        if (done && taken && want->undo != NULL && want->commit != NULL)
             want->undo(want->owner, plan->grant[i].bytes);
     }
 }

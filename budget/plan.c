@@ -12,8 +12,8 @@ struct draft {
     u64 used[BUDGET_NODE_CAP];
     u64 unfilled[BUDGET_NODE_CAP];      /* reserves not yet used, of the leaves below        */
     u64 taken[ARENA_CAP], freed[ARENA_CAP];
-    u64 commit[ARENA_CAP];              /* granules each arena must commit                   */
-    u64 spare[ARENA_CAP];               /* whole free granules it could give back            */
+    u64 commit[ARENA_CAP];              /* cells each arena must commit                      */
+    u64 spare[ARENA_CAP];               /* whole free cells it could give back               */
     u64 commit_sum, spare_sum;
     u64 counted, uncounted;             /* bytes no arena holds: granted, freed              */
 };
@@ -42,22 +42,33 @@ const char *budget_plan_why(u32 why)
     return why < WHY_COUNT ? text[why] : "unknown";
 }
 
-/* Next units of an arena come without a commit while the fullest granules have room. */
-static u64 ready_bytes(u32 arena)
+/* Bytes that next units get from cells that are committed already. */
+static u64 ready_units(u32 arena)
 {
     const struct arena_row *row = arena_row(arena);
-    u64 free = arena_free_bytes(arena);
-    if (row->kind == ARENA_SCRATCH) return free;
-    if (row->kind != ARENA_BLOCKS && row->kind != ARENA_SLOTS) return 0;
     if (row->unit_bytes == 0) return 0;
-    u64 most = free / row->unit_bytes;
-    u32 lo = 0, hi = (u32)MIN(most, (u64)row->unit_cap);
+    u32 lo = 0, hi = (u32)MIN(arena_free_bytes(arena) / row->unit_bytes, (u64)row->unit_cap);
     while (lo < hi) {                                   /* arena_cost_units is monotone      */
         u32 middle = lo + (hi - lo + 1) / 2;
         if (arena_cost_units(arena, middle) == 0) lo = middle;
         else hi = middle - 1;
     }
     return (u64)lo * row->unit_bytes;
+}
+
+static struct budget_arena_view view_of(u32 arena)
+{
+    const struct arena_row *row = arena_row(arena);
+    u64 granule = space_ops(row->space)->granule_bytes;
+    struct budget_arena_view v = { .cell_bytes = granule, .cell_units_bytes = granule };
+    if (row->kind == ARENA_SCRATCH) v.ready_bytes = arena_free_bytes(arena);
+    if (row->kind != ARENA_BLOCKS && row->kind != ARENA_SLOTS) return v;
+    u64 unit = MAX(row->unit_bytes, 1);
+    v.gives = true;
+    v.ready_bytes = ready_units(arena);
+    v.cell_bytes = MAX(unit, granule);
+    v.cell_units_bytes = unit >= granule ? unit : ALIGN_DOWN(granule, unit);
+    return v;
 }
 
 void budget_plan_tables(const struct budget_graph *g, u64 free_bytes, bool trimmed,
@@ -68,17 +79,7 @@ void budget_plan_tables(const struct budget_graph *g, u64 free_bytes, bool trimm
     out->free_bytes = free_bytes;
     out->trimmed = trimmed;
     out->arena_count = arena_count();
-    for (u32 i = 0; i < out->arena_count; i++) {
-        const struct arena_row *row = arena_row(i);
-        bool gives = row->kind == ARENA_BLOCKS || row->kind == ARENA_SLOTS ||
-                     row->kind == ARENA_EXTENTS;        /* scratch and heap keep theirs      */
-        out->arena[i] = (struct budget_arena_view){
-            .unit_bytes = MAX(row->unit_bytes, 1),
-            .granule_bytes = space_ops(row->space)->granule_bytes,
-            .free_bytes = gives ? arena_free_bytes(i) : 0,
-            .ready_bytes = ready_bytes(i),
-        };
-    }
+    for (u32 i = 0; i < out->arena_count; i++) out->arena[i] = view_of(i);
 }
 
 /* ------------------------------------------------------------------ the draft */
@@ -94,19 +95,17 @@ static u64 below(u64 reserve, u64 used)
     return reserve - MIN(reserve, used);
 }
 
-/* Granules an arena must commit and could give back once `taken` and `freed` are true. */
+/* Cells an arena must commit and could give back once `taken` and `freed` are true. */
 static void arena_sums(const struct budget_tables *t, u32 arena, u64 taken, u64 freed,
                        u64 *commit_out, u64 *spare_out)
 {
     const struct budget_arena_view *v = &t->arena[arena];
     u64 inside = MIN(taken, v->ready_bytes + freed);
+    u64 left = (t->trimmed ? freed : v->ready_bytes + freed);
     u64 beyond = taken - inside;
-    /* Units that cross granules may begin in one more than their bytes fill. */
-    if (beyond > 0 && v->unit_bytes < v->granule_bytes && v->granule_bytes % v->unit_bytes != 0)
-        beyond += v->granule_bytes;
-    u64 free = t->trimmed ? freed : v->free_bytes + freed;
-    *commit_out = ALIGN_UP(beyond, v->granule_bytes);
-    *spare_out = ALIGN_DOWN(free - MIN(free, inside), v->granule_bytes);
+    left -= MIN(left, inside);
+    *commit_out = (beyond + v->cell_units_bytes - 1) / v->cell_units_bytes * v->cell_bytes;
+    *spare_out = v->gives ? left / v->cell_units_bytes * v->cell_bytes : 0;
 }
 
 static void draft_arena(const struct budget_tables *t, struct draft *d, u32 arena)
@@ -259,7 +258,7 @@ static void heap_fill(struct job *j, const u32 *order, struct verdict v)
         const struct budget_record *r = &j->records[i];
         if (order[r->node] == NONE || j->gone[i] || r->pinned || r->freed_bytes == 0) continue;
         if (v.why == WHY_CAP && !is_under(j->g, r->node, v.limit)) continue;
-        u64 granule = r->arena == NONE ? 1 : j->t->arena[r->arena].granule_bytes;
+        u64 granule = r->arena == NONE ? 1 : j->t->arena[r->arena].cell_bytes;
         j->heap[j->heap_count++] = (struct candidate){
             .density = r->value / (f64)MAX(r->freed_bytes, granule),
             .order = order[r->node], .record = i,
@@ -282,12 +281,39 @@ static u32 heap_take(struct job *j)
     return NONE;
 }
 
-/* Takes victims until `bytes` of the want fit or nothing helps; each round of the outer loop takes
- * one or ends. */
-static void take_victims(struct job *j, const struct budget_want *want, u64 bytes)
+/* The want fits, or (`past` given) what stops it is another limit than `past`.  Monotone in bytes
+ * when `past` is what stops the most: limits are looked at in one order. */
+static bool passes(const struct budget_tables *t, const struct draft *d,
+                   const struct budget_want *want, u64 bytes, const struct verdict *past)
+{
+    struct verdict v = draft_fits(t, d, want->node, want->arena, bytes, want->must);
+    return v.fits || (past != NULL && (v.why != past->why || v.limit != past->limit));
+}
+
+/* Largest lo + k units (or hi) that passes, or UINT64_MAX when lo does not.  Halves at most 50
+ * times: grants are under 2^50 bytes. */
+static u64 largest(const struct budget_tables *t, const struct draft *d,
+                   const struct budget_want *want, u64 lo, u64 hi, const struct verdict *past)
+{
+    u64 unit = want->unit_bytes > 0 ? want->unit_bytes : t->graph->node[want->node].unit_bytes;
+    u64 from = 0, to = (hi - lo + unit - 1) / unit;             /* the last step may be short */
+    if (!passes(t, d, want, lo, past)) return UINT64_MAX;
+    if (passes(t, d, want, hi, past)) return hi;
+    while (from < to) {                 /* lo + from units pass; above `to` nothing does     */
+        u64 middle = from + (to - from + 1) / 2;
+        if (passes(t, d, want, MIN(lo + middle * unit, hi), past)) from = middle;
+        else to = middle - 1;
+    }
+    return MIN(lo + from * unit, hi);
+}
+
+/* Takes victims until `hi` bytes of the want fit.  Where a limit binds that no victim loosens, hi
+ * comes down to where that limit ends (never under lo) and the rest goes on; each step takes one
+ * victim, lowers hi or ends. */
+static void take_victims(struct job *j, const struct budget_want *want, u64 lo, u64 hi)
 {
     u32 order[BUDGET_NODE_CAP];
-    struct verdict v = draft_fits(j->t, &j->draft, want->node, want->arena, bytes, want->must);
+    struct verdict v = draft_fits(j->t, &j->draft, want->node, want->arena, hi, want->must);
     if (v.fits || j->record_count == 0) return;
     edge_orders(j, want, order);
     while (!v.fits) {
@@ -295,11 +321,15 @@ static void take_victims(struct job *j, const struct budget_want *want, u64 byte
         heap_fill(j, order, v);
         while (!v.fits && v.why == before.why && v.limit == before.limit) {
             u32 record = heap_take(j);
-            if (record == NONE) return;
-            j->gone[record] = true;
-            j->out->victim[j->out->victim_count++] = record;
-            draft_free(j->t, &j->draft, &j->records[record], false);
-            v = draft_fits(j->t, &j->draft, want->node, want->arena, bytes, want->must);
+            if (record == NONE) {
+                hi = largest(j->t, &j->draft, want, lo, hi, &v);
+                if (hi == UINT64_MAX) return;
+            } else {
+                j->gone[record] = true;
+                j->out->victim[j->out->victim_count++] = record;
+                draft_free(j->t, &j->draft, &j->records[record], false);
+            }
+            v = draft_fits(j->t, &j->draft, want->node, want->arena, hi, want->must);
         }
     }
 }
@@ -325,24 +355,6 @@ static void give_back(struct job *j, const struct budget_want *want, u64 bytes, 
 
 /* ------------------------------------------------------------------ wants */
 
-/* Largest lo + k units (or hi) that fits, or UINT64_MAX when lo does not.  Halves at most 50 times:
- * grants are under 2^50 bytes. */
-static u64 largest(const struct budget_tables *t, const struct draft *d,
-                   const struct budget_want *want, u64 lo, u64 hi)
-{
-    u64 unit = want->unit_bytes > 0 ? want->unit_bytes : t->graph->node[want->node].unit_bytes;
-    if (draft_fits(t, d, want->node, want->arena, hi, want->must).fits) return hi;
-    if (!draft_fits(t, d, want->node, want->arena, lo, want->must).fits) return UINT64_MAX;
-    u64 from = 0, to = (hi - lo) / unit;
-    while (from < to) {
-        u64 middle = from + (to - from + 1) / 2;
-        if (draft_fits(t, d, want->node, want->arena, lo + middle * unit, want->must).fits)
-            from = middle;
-        else to = middle - 1;
-    }
-    return lo + from * unit;
-}
-
 /* Grants want `i` as much of [lo, hi] more as fits, with victims where edges allow.  False when
  * not even lo fits; then no victim of it stays taken. */
 static bool settle(struct job *j, u32 i, u64 lo, u64 hi)
@@ -350,9 +362,9 @@ static bool settle(struct job *j, u32 i, u64 lo, u64 hi)
     const struct budget_want *want = &j->wants[i];
     struct budget_grant *grant = &j->out->grant[i];
     u32 first = j->out->victim_count;
-    take_victims(j, want, hi);
+    take_victims(j, want, lo, hi);
     struct verdict v = draft_fits(j->t, &j->draft, want->node, want->arena, hi, want->must);
-    u64 bytes = largest(j->t, &j->draft, want, lo, hi);
+    u64 bytes = largest(j->t, &j->draft, want, lo, hi, NULL);
     grant->why = v.why;
     grant->limit = v.limit;
     if (bytes == UINT64_MAX) {
@@ -399,8 +411,8 @@ static u32 best_single(const struct job *j, const u32 *rank, u32 lo, u32 hi)
     }
     for (u32 k = lo; lumps && k < hi; k++) {
         const struct budget_want *want = &j->wants[rank[k]];
-        u64 alone = largest(j->t, &j->draft, want, want->min_bytes, want->max_bytes);
-        u64 after = largest(j->t, &greedy, want, want->min_bytes, want->max_bytes);
+        u64 alone = largest(j->t, &j->draft, want, want->min_bytes, want->max_bytes, NULL);
+        u64 after = largest(j->t, &greedy, want, want->min_bytes, want->max_bytes, NULL);
         if (alone != UINT64_MAX && (f64)alone * want->value > best) {
             best = (f64)alone * want->value;
             place = k;
@@ -412,20 +424,44 @@ static u32 best_single(const struct job *j, const u32 *rank, u32 lo, u32 hi)
     return best > sum ? place : lo;
 }
 
+static void settle_class(struct job *j, const u32 *rank, u32 lo, u32 hi)
+{
+    for (u32 k = lo; k < hi; k++) {
+        const struct budget_want *want = &j->wants[rank[k]];
+        u64 have = j->out->grant[rank[k]].bytes;
+        if (have == want->max_bytes) continue;
+        (void)settle(j, rank[k], have == 0 ? want->min_bytes : 0, want->max_bytes - have);
+    }
+}
+
+/* Reserves not yet filled, of all pools. */
+static u64 promised(const struct job *j)
+{
+    u64 bytes = 0;
+    for (u32 n = 0; n < j->g->node_count; n++)
+        if (j->g->node[n].parent == NONE) bytes += j->draft.unfilled[n];
+    return bytes;
+}
+
+/* A class after the other.  A grant that fills a reserve takes that promise off everybody's back,
+ * so what is short is tried once more while reserves were filled: at most a pass a leaf. */
 static void settle_mays(struct job *j)
 {
     u32 rank[BUDGET_WANT_CAP];
     u32 count = rank_mays(j, rank);
-    for (u32 lo = 0, hi; lo < count; lo = hi) {
-        u8 class = j->g->node[j->wants[rank[lo]].node].node_class;
-        for (hi = lo; hi < count; hi++)
-            if (j->g->node[j->wants[rank[hi]].node].node_class != class) break;
-        u32 first = best_single(j, rank, lo, hi);
-        u32 moved = rank[first];
-        memmove(&rank[lo + 1], &rank[lo], (first - lo) * sizeof rank[0]);
-        rank[lo] = moved;
-        for (u32 k = lo; k < hi; k++)
-            (void)settle(j, rank[k], j->wants[rank[k]].min_bytes, j->wants[rank[k]].max_bytes);
+    u64 unfilled = UINT64_MAX;
+    for (bool again = false; promised(j) < unfilled; again = true) {
+        unfilled = promised(j);
+        for (u32 lo = 0, hi; lo < count; lo = hi) {
+            u8 class = j->g->node[j->wants[rank[lo]].node].node_class;
+            for (hi = lo; hi < count; hi++)
+                if (j->g->node[j->wants[rank[hi]].node].node_class != class) break;
+            u32 first = again ? lo : best_single(j, rank, lo, hi);
+            u32 moved = rank[first];
+            memmove(&rank[lo + 1], &rank[lo], (first - lo) * sizeof rank[0]);
+            rank[lo] = moved;
+            settle_class(j, rank, lo, hi);
+        }
     }
 }
 
@@ -506,6 +542,6 @@ u64 budget_plan_room(const struct budget_tables *tables, u32 node)
         if (n->pool == POOL_BOARD) d.uncounted += bytes;
     }
     struct budget_want want = { .node = node, .arena = NONE, .must = true, .unit_bytes = 1 };
-    u64 most = largest(tables, &d, &want, 0, 1ull << 50);
+    u64 most = largest(tables, &d, &want, 0, 1ull << 50, NULL);
     return g->node[node].used_bytes + (most == UINT64_MAX ? 0 : most);
 }

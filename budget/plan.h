@@ -22,7 +22,9 @@
 enum { BUDGET_WANT_CAP = 64, BUDGET_RECORD_CAP = 4096 };
 
 /* Makes `bytes` real (takes and holds blocks, commits).  All or nothing: ERR_MEMORY and ERR_FULL
- * leave the owner as it was.  Called inside the gate, musts first, in the order of the wants. */
+ * leave the owner as it was.  Called inside the gate, musts first, in the order of the wants; a
+ * must's for 0 bytes too (rows in place still have to be taken over), a may-want's only for more.
+ */
 typedef enum err budget_commit(void *owner, u64 bytes);
 /* Gives back what the commit of this gate took: a later must failed. */
 typedef void budget_undo(void *owner, u64 bytes);
@@ -78,9 +80,10 @@ struct budget_plan {
 };
 
 struct budget_arena_view {              /* an arena as the plan sees it                          */
-    u64 unit_bytes, granule_bytes;
-    u64 free_bytes;                     /* committed, unused, may be given back (not scratch's)  */
-    u64 ready_bytes;                    /* of these, what next units take without a commit       */
+    u64 cell_bytes;                     /* committed at once: a granule, or a big unit's own     */
+    u64 cell_units_bytes;               /* of it what units can use: no unit crosses a cell      */
+    u64 ready_bytes;                    /* what next takes get without a commit                  */
+    bool gives;                         /* whole free cells can be given back (units)            */
 };
 
 struct budget_tables {                  /* the snapshot                                          */
@@ -88,8 +91,8 @@ struct budget_tables {                  /* the snapshot                         
     struct budget_arena_view arena[ARENA_CAP];
     u32  arena_count;
     u64  free_bytes;                    /* measured; UINT64_MAX = not a limit                    */
-    bool trimmed;                       /* whole free granules were given back already: else
-                                         * they count as free                                    */
+    bool trimmed;                       /* whole free cells were given back already: else they
+                                         * count as free                                         */
 };
 
 /* Snapshot of the arenas and of `free_bytes` over a refreshed graph. */
