@@ -1,0 +1,213 @@
+/* tests/micro.h - a whole engine over the embedded model with small blocks and lines.
+ *
+ * Real arenas, slots, state, forward and budget; B and G small so that a prompt of a hundred ids
+ * passes several lines, a granule of 4 KiB, and one slot more than the engine knows: tests/cold.h
+ * runs the cold reference there.  Header alone: a test includes it once. */
+#ifndef TESTS_MICRO_H
+#define TESTS_MICRO_H
+
+#include "arena/base/clock.h"
+#include "arena/base/log.h"
+#include "arena/base/rng.h"
+#include "budget/measure.h"
+#include "http/turn/command.h"
+#include "http/turn/engine.h"
+#include "http/turn/ledger.h"
+#include "http/turn/pass.h"
+#include "http/turn/submit.h"
+#include "model/forward.h"
+#include "model/model.h"
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MICRO_IDS = 1024, MICRO_EOS = 3, MICRO_TALKS = 8 };
+
+struct micro_setup {
+    u32 slot_count;                 /* the engine's; 0 = 1                                    */
+    u64 ctx;                        /* 0 = 512                                                */
+    u32 block_rows, grid_rows;      /* 0 = 8 and 32                                           */
+    u32 anchors;                    /* units of the anchors' cap; UINT32_MAX = none           */
+    u64 reserve_tokens;             /* 0 = 16                                                 */
+    u32 rows, queue;                /* 0 = 16 and 8                                           */
+    u64 kv_rows;                    /* rows all slots may hold together; 0 = no limit         */
+    u64 drain_us;
+};
+
+struct micro {
+    struct micro_setup set;
+    struct profile_row profile;
+    struct budget_graph graph;
+    u32  eos;
+    u32  vocab;
+    f32 *logits;                    /* [slot_count][vocab], last ones before sampling         */
+};
+
+static struct micro micro;
+
+static void micro_nodes(u64 block_bytes, u64 section_bytes)
+{
+    static const char *const fixed[] = { "weights", "scratch", "tables" };
+    struct budget_graph *g = &micro.graph;
+    CHECK_OK(budget_graph_board(g, &micro.profile));
+    for (u32 i = 0; i < COUNT_OF(fixed); i++) {
+        u32 node;
+        CHECK_OK(budget_graph_declare(g, &(struct budget_decl){
+            .name = fixed[i], .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
+            .arena = fixed[i], .cap_bytes = UINT64_MAX }, &node));
+        if (i == 0) CHECK_OK(budget_graph_charge(g, node, "lists"));
+        if (i == 2) CHECK_OK(budget_graph_charge(g, node, "books"));
+    }
+    micro.profile.resident_bytes = micro.set.anchors == UINT32_MAX
+                                 ? 0 : micro.set.anchors * section_bytes;
+    CHECK_OK(engine_declare(g, &micro.profile, block_bytes, section_bytes, micro.set.slot_count));
+    CHECK_OK(budget_graph_check(g));
+    g->verify = true;
+    if (micro.set.kv_rows == 0) return;
+    u64 blocks = (micro.set.kv_rows + micro.set.block_rows - 1) / micro.set.block_rows;
+    CHECK_OK(budget_graph_cap(g, budget_graph_find(g, "kv"), blocks * block_bytes +
+                              micro.set.slot_count * section_bytes));
+}
+
+static void micro_open(const struct micro_setup *setup)
+{
+    struct micro_setup *s = &micro.set;
+    memset(&micro, 0, sizeof micro);
+    *s = *setup;
+    if (s->slot_count == 0) s->slot_count = 1;
+    if (s->ctx == 0) s->ctx = 512;
+    if (s->block_rows == 0) s->block_rows = 8;
+    if (s->grid_rows == 0) s->grid_rows = 32;
+    if (s->anchors == 0) s->anchors = 64;
+    if (s->reserve_tokens == 0) s->reserve_tokens = 16;
+    if (s->rows == 0) s->rows = 16;
+    if (s->queue == 0) s->queue = 8;
+    micro.eos = MICRO_EOS;
+    profile_defaults(&micro.profile);
+    micro.profile.board_bytes = UINT64_MAX / 4;
+    micro.profile.board_floor_bytes = 0;
+    micro.profile.cache_budget_bytes = UINT64_MAX / 4;
+    micro.profile.reserve_tokens = s->reserve_tokens;
+    micro.profile.drain_us = s->drain_us;
+    micro.profile.test_hooks = true;
+    log_level_set(LOG_LEVEL_WARN);
+    space_host_granule(4096);
+    budget_measure_fix(64 * GIB, 64 * GIB);
+
+    struct model_setup model = { .block_rows = s->block_rows, .grid_rows = s->grid_rows,
+                                 .chunk_rows = 64, .backend = { .threads = 1 } };
+    CHECK_OK(model_open(&model));
+    micro.vocab = model_shape()->vocab;
+    struct model_room room = { .slot_count = s->slot_count + 1, .ctx_rows = s->ctx,
+                               .pool_bytes = 256 * MIB };
+    struct arena_decl decl[MODEL_DECL_CAP + 1];
+    u32 count = model_declare(&room, decl);
+    decl[count++] = (struct arena_decl){
+        .name = "tables", .kind = ARENA_TABLE,
+        .cap_bytes = engine_table_bytes(&micro.profile, s->ctx, s->slot_count, s->rows,
+                                        micro.vocab, s->grid_rows) + 64 * KIB };
+    CHECK_OK(arena_open(decl, count));
+    CHECK_OK(model_load(&room));
+    micro_nodes(arena_row(state_blocks_arena())->unit_bytes,
+                arena_row(state_sections_arena())->unit_bytes);
+    u32 tables = arena_find("tables");
+    CHECK_OK(turn_open(tables, s->rows, s->queue));
+    CHECK_OK(command_open(tables));
+    CHECK_OK(engine_open(&(struct engine_setup){
+        .profile = &micro.profile, .graph = &micro.graph, .ctx = s->ctx,
+        .slot_count = s->slot_count, .table_arena = tables, .extents_arena = arena_find("lists"),
+        .scratch_arena = arena_find("scratch"), .candidates = micro.vocab - 16,
+        .eos = &micro.eos, .eos_count = 1 }));
+    micro.logits = calloc((u64)s->slot_count * micro.vocab, sizeof *micro.logits);
+    engine_keep_logits(micro.logits);
+}
+
+static void micro_close(void)
+{
+    engine_close();
+    turn_close();
+    model_close();
+    arena_close();
+    free(micro.logits);
+    budget_measure_fix(UINT64_MAX, UINT64_MAX);
+    space_host_granule(0);
+}
+
+/* ------------------------------------------------------------------ requests */
+
+/* One request and what came of it; ids of the answer included. */
+struct micro_ask {
+    u32 ids[MICRO_IDS];
+    u64 id_count;
+    u64 max_tokens;
+    u64 session;
+    u32 forced[MICRO_IDS];
+    u64 forced_count;               /* > 0: forced                                            */
+    struct turn_mark mark[TURN_MARK_CAP];
+    u32 mark_count;
+    u32 submit;
+    u32 out[MICRO_IDS];
+    u64 out_count;
+    struct turn_result result;
+};
+
+static void micro_random_ids(u32 *ids, u64 count, u64 seed, u64 index)
+{
+    for (u64 i = 0; i < count; i++)
+        ids[i] = 4 + (u32)(rng_u64(seed, index + i) % (micro.vocab - 24));
+}
+
+static void micro_push(struct micro_ask *a)
+{
+    a->submit = submit_take();
+    CHECK(a->submit != NONE);
+    struct submit_row *row = submit_at(a->submit);
+    row->ids = a->ids;
+    row->id_count = a->id_count;
+    row->max_tokens = a->max_tokens;
+    row->session[0] = row->session[1] = a->session;
+    row->sampling = (struct sample_settings){ .top_p = 1, .repetition_penalty = 1 };
+    row->arrival_us = clock_us();
+    row->forced = a->forced_count > 0 ? a->forced : NULL;
+    row->forced_count = a->forced_count;
+    row->forced_cut = UINT64_MAX;
+    memcpy(row->mark, a->mark, sizeof row->mark);
+    row->mark_count = a->mark_count;
+    a->out_count = 0;
+    CHECK_OK(submit_push(a->submit));
+}
+
+/* Pops what is there; true once the row is DONE: then result is kept and the row released. */
+static bool micro_poll(struct micro_ask *a)
+{
+    struct submit_row *row = submit_at(a->submit);
+    u32 id;
+    bool done = row->state == SUBMIT_DONE;
+    while (ring_pop(&row->out, &id)) {
+        CHECK(a->out_count < MICRO_IDS);
+        a->out[a->out_count++] = id;
+    }
+    if (!done) return false;
+    a->result = row->result;
+    submit_release(a->submit);
+    return true;
+}
+
+/* Passes until the request is done. */
+static __attribute__((unused)) void micro_wait(struct micro_ask *a)
+{
+    u32 rounds = 0;
+    while (!micro_poll(a)) {
+        engine_pass();
+        CHECK(++rounds < 20000);
+    }
+}
+
+static __attribute__((unused)) void micro_run(struct micro_ask *a)
+{
+    micro_push(a);
+    micro_wait(a);
+}
+
+#endif
