@@ -2,10 +2,6 @@
 #include "tests/micro.h"
 #include "tests/cold.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
-
 static struct micro_ask ask, next;
 
 /* What stands in the slot of the last turn equals a cold run: prompt and forwarded answer, and the
@@ -40,7 +36,6 @@ TEST(a_cold_turn_then_the_next_forwards_only_what_is_new)
     ask.id_count = 70;
     ask.max_tokens = 6;
     micro_random_ids(ask.ids, 70, 1, 0);
-    u64 started = clock_us();
     micro_run(&ask);
     CHECK_EQ(ask.result.finish, FINISH_LENGTH);
     CHECK_EQ(ask.result.source, SOURCE_COLD);
@@ -49,7 +44,6 @@ TEST(a_cold_turn_then_the_next_forwards_only_what_is_new)
     CHECK_EQ(ask.result.forwarded, 70);
     CHECK_EQ(ask.out_count, 6);
     equals_cold(&ask, slot_of_last());
-    print_message("one turn and its cold run: %llu us\n", (ull)(clock_us() - started));
 
     continue_talk(&next, &ask, 9, 2);
     next.max_tokens = 4;
