@@ -29,10 +29,11 @@ struct attn_work {                      /* of one thread                        
 static u64 attn_layout(struct attn_work *w, u8 *base, u32 queries, u32 d, u32 block_rows, bool wide)
 {
     u32 b_pad = (u32)ALIGN_UP(block_rows, LEVEL_BLOCK), d_pad = (u32)ALIGN_UP(d, LEVEL_BLOCK);
-    u64 at = 0, packed = (u64)b_pad * d_pad * sizeof(f32), rows = (u64)queries * d * sizeof(f32);
+    u64 at = 0, rows = (u64)queries * d * sizeof(f32);
+    u64 packed = (u64)b_pad * d_pad * sizeof(f32) + (u64)(b_pad + d_pad) * sizeof(f32);
     w->s_stride = b_pad;
-    w->k_bytes = pack_bytes(LEVEL_COLUMNS, d, wide);
-    w->v_bytes = pack_bytes(LEVEL_COLUMNS, block_rows, wide);
+    w->k_bytes = pack_bytes(LEVEL_COLUMNS, d, wide) + PRODUCT_LINE;    /* not a power of two:  */
+    w->v_bytes = pack_bytes(LEVEL_COLUMNS, block_rows, wide) + PRODUCT_LINE;   /* cache sets   */
     w->k_pack = base + at;
     w->v_pack = base + (at += packed);
     w->q = (f32 *)(void *)(base + (at += packed));
@@ -52,11 +53,23 @@ static u64 level_attn_bytes(u32 heads, u32 d, u32 block_rows)
 
 /* ---- packing one tile of K and V ------------------------------------------------------------- */
 
+/* Asks for rows [n, n + count) of a strip that will be read soon; NULL: nothing.  A decode round
+ * reads every row once, 512 bytes here and there: the hardware's prefetch does not see that. */
+VEC_FN void attn_ask(const u8 *rows, u64 stride, u32 n, u32 count, u32 bytes)
+{
+    if (!rows) return;
+    for (u32 i = n; i < n + count; i++)
+        for (u32 at = 0; at < bytes; at += PRODUCT_LINE)
+            _mm_prefetch((const char *)rows + i * stride + at, _MM_HINT_T1);
+}
+
 /* Keys [0, keys) of a tile, rows `stride` bytes apart, to tiles of 16 keys x 32 terms of d. */
-static void attn_pack_k(const struct attn_work *w, const u8 *rows, u64 stride, u32 keys, u32 d)
+static void attn_pack_k(const struct attn_work *w, const u8 *rows, u64 stride, u32 keys, u32 d,
+                        const u8 *next, u64 next_stride)
 {
     u32 words = 2 * LEVEL_COLUMNS;                          /* terms a transpose moves         */
-    for (u32 n0 = 0; n0 < keys; n0 += LEVEL_COLUMNS)
+    for (u32 n0 = 0; n0 < keys; n0 += LEVEL_COLUMNS) {
+        attn_ask(next, next_stride, n0, MIN(keys - n0, (u32)LEVEL_COLUMNS), d * 2);
         for (u32 t = 0; t < d; t += words) {
             const u8 *from = rows + n0 * stride + t * sizeof(bf16);
             u8 *to = w->k_pack + n0 / LEVEL_COLUMNS * w->k_bytes + t / 2 * (u64)PRODUCT_LINE;
@@ -69,13 +82,16 @@ static void attn_pack_k(const struct attn_work *w, const u8 *rows, u64 stride, u
                 memcpy(part[n], from + n * stride, MIN(d - t, words) * sizeof(bf16));
             vec_transpose(part[0], sizeof part[0], to);
         }
+    }
 }
 
 /* The same rows to tiles of 16 dims x 32 keys: a line is the keys (2i, 2i + 1). */
-static void attn_pack_v(const struct attn_work *w, const u8 *rows, u64 stride, u32 keys, u32 d)
+static void attn_pack_v(const struct attn_work *w, const u8 *rows, u64 stride, u32 keys, u32 d,
+                        const u8 *next, u64 next_stride)
 {
     u8 low[2 * LEVEL_COLUMNS], high[2 * LEVEL_COLUMNS];
-    for (u32 n = 0; n < keys; n += 2)
+    for (u32 n = 0; n < keys; n += 2) {
+        attn_ask(next, next_stride, n, MIN(keys - n, 2u), d * 2);
         for (u32 c = 0; c < d; c += LEVEL_COLUMNS) {
             const u8 *from = rows + n * stride + c * sizeof(bf16);
             u8 *to = w->v_pack + c / LEVEL_COLUMNS * w->v_bytes + n / 2 * (u64)PRODUCT_LINE;
@@ -90,6 +106,7 @@ static void attn_pack_v(const struct attn_work *w, const u8 *rows, u64 stride, u
             if (n + 1 < keys) memcpy(high, from + stride, bytes);
             vec_pair(low, high, to);
         }
+    }
 }
 
 /* F32 rows (reference mode), value by value. */
@@ -109,9 +126,11 @@ static void attn_pack_wide(const struct attn_work *w, const u8 *k_rows, const u8
         }
 }
 
+/* Packs the tile of keys from position `first` on; `last` is the last position any row sees. */
 static void attn_pack(const struct ops_attn *p, const struct ops_span *span, u32 group, u64 first,
-                      u32 keys, const struct attn_work *w, bool reference)
+                      u64 last, const struct attn_work *w, bool reference)
 {
+    u32 keys = (u32)MIN((u64)p->block_rows, last + 1 - first);
     u64 offset = (u64)group * p->d * (reference ? sizeof(f32) : sizeof(bf16));
     const u8 *k = rope_row(span, p->k_strip, p->block_rows, first) + offset;
     const u8 *v = rope_row(span, p->v_strip, p->block_rows, first) + offset;
@@ -119,8 +138,10 @@ static void attn_pack(const struct ops_attn *p, const struct ops_span *span, u32
         attn_pack_wide(w, k, v, p->k_strip.row_bytes, p->v_strip.row_bytes, keys, p->d);
         return;
     }
-    attn_pack_k(w, k, p->k_strip.row_bytes, keys, p->d);
-    attn_pack_v(w, v, p->v_strip.row_bytes, keys, p->d);
+    const u8 *next = last < first + keys ? NULL     /* keys past the last tile: none           */
+        : rope_row(span, p->k_strip, p->block_rows, first + keys) + offset;
+    attn_pack_k(w, k, p->k_strip.row_bytes, keys, p->d, v, p->v_strip.row_bytes);
+    attn_pack_v(w, v, p->v_strip.row_bytes, keys, p->d, next, p->k_strip.row_bytes);
 }
 
 /* ---- one tile -------------------------------------------------------------------------------- */
@@ -240,7 +261,7 @@ static void level_attn(const struct ops_attn *p, const struct ops_span *span, u3
                (u64)heads * d * sizeof(f32));
     for (u64 first = 0; first <= last; first += keys) {
         u32 r = first > from ? (u32)(first - from) : 0;     /* rows before see nothing here    */
-        attn_pack(p, span, group, first, (u32)MIN((u64)keys, last + 1 - first), &w, reference);
+        attn_pack(p, span, group, first, last, &w, reference);
         for (; r < rows && from + r + 1 < first + keys; r++)
             attn_tile(p, &w, r * heads, (r + 1) * heads, (u32)(from + r + 1 - first), first == 0,
                       reference);

@@ -59,8 +59,9 @@ static void bench_attn(const struct ops *ops, u32 rows, u32 context)
     u32 blocks = (context + rows + B - 1) / B;
     u64 strip = (u64)B * NKV * D * 2;
     u8 **addr = malloc(blocks * sizeof *addr);
+    u8 *all = zeroed(blocks * 2 * strip);
     for (u32 i = 0; i < blocks; i++) {
-        addr[i] = zeroed(2 * strip);
+        addr[i] = all + i * 2 * strip;
         for (u64 v = 0; v < strip; v++)
             ((bf16 *)(void *)addr[i])[v] = maths_to_bf16(random_f32(1.0f));
     }
@@ -76,8 +77,7 @@ static void bench_attn(const struct ops *ops, u32 rows, u32 context)
     f64 keys = (f64)rows * context + 0.5 * rows * (rows + 1.0);
     printf("attn     %-7s %u threads  rows %4u after %5u: %8.1f us  %6.1f GFLOP/s\n", ops->level,
            ops->thread_count, rows, context, best * 1e6, keys * NH * D * 4.0 / best * 1e-9);
-    for (u32 i = 0; i < blocks; i++) free(addr[i]);
-    free(addr), free(q), free(y), free(qg), free(work);
+    free(all), free(addr), free(q), free(y), free(qg), free(work);
 }
 
 static void bench_gdn(const struct ops *ops, u32 rows)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "model/cpu/cpu.h"
 #include "model/maths.h"
@@ -42,9 +43,12 @@ static inline f32 *random_values(u64 count, f32 scale, bool reference)
     return x;
 }
 
+/* Big pieces lie on huge pages where the system gives them, as arenas do. */
 static inline void *zeroed(u64 bytes)
 {
-    void *at = aligned_alloc(4096, ALIGN_UP(bytes + 64, 4096));
+    u64 unit = bytes >= 2 * MIB ? 2 * MIB : 4096;
+    void *at = aligned_alloc(unit, ALIGN_UP(bytes + 64, unit));
+    if (bytes >= 2 * MIB) madvise(at, ALIGN_UP(bytes + 64, unit), MADV_HUGEPAGE);
     memset(at, 0, bytes);
     return at;
 }
