@@ -106,7 +106,7 @@ static void micro_open(const struct micro_setup *setup)
     decl[count++] = (struct arena_decl){
         .name = "tables", .kind = ARENA_TABLE,
         .cap_bytes = engine_table_bytes(&micro.profile, s->ctx, s->slot_count, s->rows,
-                                        micro.vocab, s->grid_rows) + 64 * KIB };
+                                        micro.vocab, s->grid_rows) };
     CHECK_OK(arena_open(decl, count));
     CHECK_OK(model_load(&room));
     micro_nodes(arena_row(state_blocks_arena())->unit_bytes,

@@ -9,6 +9,7 @@
 #include "budget/gate.h"
 #include "http/turn/command.h"
 #include "http/turn/engine.h"
+#include "http/turn/stop.h"
 #include "http/turn/turn.h"
 #include "model/forward.h"
 #include "model/model.h"
@@ -202,12 +203,14 @@ enum err start_engine(void)
         .eos = eos, .eos_count = eos_count,
     }));
     start.engine = true;
+    stop_vocab(tokenizer_vocab(start.tokenizer));
     return check_room();
 }
 
 void start_close(void)
 {
     if (start.engine) engine_close();
+    stop_vocab(NULL);
     model_close();
     if (start.arenas) turn_close();
     tokenizer_close(start.tokenizer);
