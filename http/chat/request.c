@@ -177,27 +177,6 @@ static bool fields_tools(const struct chat_model *m, struct jsontext body, struc
     return fields_bool(body, "parallel_tool_calls", true, &q->parallel_calls, r);
 }
 
-/* chat.md 2.9: a last assistant message that is gone on with instead of answered. */
-static bool fields_continue(struct jsontext body, struct request *q, struct refusal *r)
-{
-    static const char name[] = "continue_final_message";
-    bool on, prompt;
-    if (!fields_bool(body, name, false, &on, r) ||
-        !fields_bool(body, "add_generation_prompt", !on, &prompt, r)) return false;
-    q->input.no_generation_prompt = !prompt && !on;
-    if (!on) return true;
-    const struct template_input *in = &q->input;
-    if (prompt)
-        return refusal_bad(r, "add_generation_prompt", "add_generation_prompt and %s exclude each "
-                           "other", name);
-    if (in->message_count == 0 || in->messages[in->message_count - 1].role != TEMPLATE_ASSISTANT)
-        return refusal_bad(r, name, "%s: the last message is not an assistant's", name);
-    if (in->messages[in->message_count - 1].call_count > 0)
-        return refusal_bad(r, name, "%s: the last message has tool_calls", name);
-    q->input.continue_final = true;
-    return true;
-}
-
 static bool within_context(const struct chat_model *m, struct request *q, struct refusal *r)
 {
     if (q->ids.count == 0) return refusal_bad(r, "prompt", "prompt: it has no tokens");
@@ -277,7 +256,7 @@ static bool messages_of(const struct chat_model *m, struct jsontext body, struct
     struct normal_param param = {0};
     enum err code = normal_chat(body, &m->normal, &q->pool, &q->input, &param);
     if (code != OK) return refusal_note(r, code, param.path);
-    return fields_tools(m, body, q, r) && fields_continue(body, q, r);
+    return fields_tools(m, body, q, r);
 }
 
 static bool render(const struct chat_model *m, bool encode, struct request *q, struct refusal *r)
