@@ -28,13 +28,15 @@ static const struct bad bad[] = {
     { CHAT, "{\"messages\":[]}", 400, "messages", "No messages provided." },
     { CHAT, "{\"messages\":[7]}", 400, "messages[0]", "object" },
     { CHAT, "{\"messages\":[{\"content\":\"x\"}]}", 400, "messages[0].role", "role" },
-    { CHAT, "{\"messages\":[{\"role\":\"robot\",\"content\":\"x\"}]}", 400, "messages[0].role", "" },
+    { CHAT, "{\"messages\":[{\"role\":\"robot\",\"content\":\"x\"}]}", 400, "messages[0].rol"
+        "e", "" },
     { CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":7}]}", 400, "messages[0].content", "" },
     { CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\"}]}]}", 400,
       "messages[0].content[0]", "input_audio" },
     { CHAT, "{\"messages\":[{\"role\":\"assistant\",\"content\":\"x\"}]}", 400, "messages",
       "No user query found in messages." },
-    { CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistant\",\"content\":"
+    { CHAT, "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":\"assistan"
+        "t\",\"content\":"
       "null,\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\",\"function\":{\"name\":\"f\","
       "\"arguments\":\"[1]\"}}]}]}", 400, "messages[1].tool_calls[0].function.arguments", "" },
     { CHAT, "{" U ",\"model\":7}", 400, "model", "expected a string" },
@@ -83,7 +85,8 @@ static const struct bad bad[] = {
     { "/v1/completions", "{\"prompt\":\"\"}", 400, "prompt", "no tokens" },
     { "/v1/completions", "{\"prompt\":[]}", 400, "prompt", "the array is empty" },
     { "/v1/completions", "{\"prompt\":[\"a\",\"b\"]}", 400, "prompt", "2 prompts, one is served" },
-    { "/v1/completions", "{\"prompt\":[1,\"b\"]}", 400, "prompt", "prompt[1]: expected a token id" },
+    { "/v1/completions", "{\"prompt\":[1,\"b\"]}", 400, "prompt", "prompt[1]: expected a tok"
+        "en id" },
     { "/v1/completions", "{\"prompt\":[1,999999]}", 400, "prompt", "prompt[1]: id 999999" },
     { "/v1/completions", "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "suffix", "not supported" },
     { "/v1/completions", "{\"prompt\":\"a\",\"echo\":true}", 400, "echo", "not supported" },
@@ -183,7 +186,8 @@ TEST(known_fields_that_change_nothing_and_unknown_ones_are_ignored)
     loop_open(&setup);
     loop_answer("\n</think>\n\nYes.");
     CHECK_EQ(loop_do("POST", CHAT, NULL, "{" U ",\"store\":true,\"metadata\":{\"user_id\":\"x\"},"
-        "\"service_tier\":\"auto\",\"verbosity\":\"low\",\"prediction\":null,\"modalities\":[\"text\"],"
+        "\"service_tier\":\"auto\",\"verbosity\":\"low\",\"prediction\":null,\"modalities\":"
+            "[\"text\"],"
         "\"safety_identifier\":\"s\",\"prompt_cache_retention\":\"24h\",\"cache_prompt\":true,"
         "\"id_slot\":3,\"functions\":[],\"function_call\":\"auto\",\"whatever\":{\"a\":[1]},"
         "\"n\":1,\"stop\":null,\"seed\":null,\"temperature\":null,\"logprobs\":false,"

@@ -6,7 +6,8 @@
 
 static const char tools[] =
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"read\",\"parameters\":{\"type\":"
-    "\"object\",\"properties\":{\"path\":{\"type\":\"string\"},\"limit\":{\"type\":\"integer\"}}}}},"
+    "\"object\",\"properties\":{\"path\":{\"type\":\"string\"},\"limit\":{\"type\":\"intege"
+        "r\"}}}}},"
     "{\"type\":\"function\",\"function\":{\"name\":\"now\",\"parameters\":{\"type\":\"object\","
     "\"properties\":{}}}}]";
 
@@ -77,7 +78,8 @@ TEST(a_forced_call_is_one_message_streamed_and_not)
         CHECK(!loop_has("tool_call>"));
         CHECK(!loop_has("function="));
     }
-    CHECK(loop_has("\"tool_calls\":[{\"index\":0,\"id\":\"call_A\",\"type\":\"function\",\"function\":"
+    CHECK(loop_has("\"tool_calls\":[{\"index\":0,\"id\":\"call_A\",\"type\":\"function\",\"f"
+        "unction\":"
                    "{\"name\":\"read\",\"arguments\":\"\"}}]"));
     CHECK(loop_has("\"tool_calls\":[{\"index\":1,\"id\":\"call_"));
     CHECK(loop_has("\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\""));
@@ -194,7 +196,8 @@ TEST(a_call_cut_by_the_limit_sends_what_it_has_with_length)
                  stream ? "true" : "false", tools);
         fake.answer[fake.answer_count] = fake.answer[fake.answer_count - 1];
         char body[4096];
-        snprintf(body, sizeof body, "{%s,\"messages\":[{\"role\":\"user\",\"content\":\"Go\"}]}", more);
+        snprintf(body, sizeof body, "{%s,\"messages\":[{\"role\":\"user\",\"content\":\"G"
+            "o\"}]}", more);
         fake.answer_count++;
         CHECK_EQ(loop_do("POST", CHAT, NULL, body), 200);
         fake.answer_count--;

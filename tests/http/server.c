@@ -47,7 +47,8 @@ TEST(small_routes_answer_and_unknown_ones_say_so)
     CHECK_EQ(loop_do("GET", "/v1/nothing", NULL, NULL), 404);
     CHECK(loop_has("\"type\":\"not_found_error\""));
     CHECK_EQ(loop_do("POST", "/v1/embeddings", NULL, "{}"), 404);
-    CHECK(loop_has("\"message\":\"holdfast serves chat and completions only; there is no embeddings "
+    CHECK(loop_has("\"message\":\"holdfast serves chat and completions only; there is no emb"
+        "eddings "
                    "endpoint here: choose another embedding engine in the client\""));
     CHECK(loop_has("\"code\":\"not_supported\""));
     CHECK_EQ(loop_do("POST", "/v1/audio/speech", NULL, "{}"), 404);
@@ -104,7 +105,8 @@ TEST(a_chat_is_answered_whole_with_usage_and_where_it_was_served_from)
     loop_answer("why\n</think>\n\nBecause \"so\".");
     fake.part_pos = 1;
     CHECK_EQ(loop_do("POST", CHAT, NULL, "{\"model\":\"any/name\",\"messages\":[{\"role\":"
-                     "\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"Hi\"}]}"), 200);
+                     "\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"Hi\"}]"
+                         "}"), 200);
     CHECK(got.complete);
     CHECK(loop_has("{\"id\":\"chatcmpl-"));
     CHECK(loop_has("\"object\":\"chat.completion\""));
@@ -174,10 +176,12 @@ TEST(a_stream_has_role_reasoning_content_finish_usage_and_done_in_order)
     CHECK_STR(loop_header("x-cache-source"), "turn");
     u32 last = event_count();
     CHECK(last >= 6);
-    CHECK(strstr(event(0), "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_reason\":null"));
+    CHECK(strstr(event(0), "\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"finish_rea"
+        "son\":null"));
     CHECK(strstr(event(1), "\"delta\":{\"reasoning_content\":\"") != NULL);
     CHECK(strstr(event(last - 4), "\"delta\":{\"content\":\"") != NULL);
-    CHECK(strstr(event(last - 3), "\"delta\":{},\"finish_reason\":\"stop\"}],\"holdfast\":{") != NULL);
+    CHECK(strstr(event(last - 3), "\"delta\":{},\"finish_reason\":\"stop\"}],\"holdfast\":"
+        "{") != NULL);
     CHECK(strstr(event(last - 2), "\"choices\":[],\"usage\":{\"prompt_tokens\":") != NULL);
     CHECK(strstr(event(last - 2), "\"holdfast\":{") != NULL);
     CHECK_STR(event(last - 1), "[DONE]");
@@ -203,7 +207,8 @@ TEST(stop_strings_cut_the_text_over_token_borders_streamed_and_not)
     loop_answer("stop here\n</think>\n\nOne, two, stop here and never this");
     for (u32 stream = 0; stream < 2; stream++) {
         char body[256];
-        snprintf(body, sizeof body, "{\"stream\":%s,\"stop\":[\"never\",\", stop here\"],\"messages\":"
+        snprintf(body, sizeof body, "{\"stream\":%s,\"stop\":[\"never\",\", stop here\"],\"m"
+            "essages\":"
                  "[{\"role\":\"user\",\"content\":\"Hi\"}]}", stream ? "true" : "false");
         CHECK_EQ(loop_do("POST", CHAT, NULL, body), 200);
         CHECK_STR(joined("content"), "One, two");
@@ -513,7 +518,8 @@ TEST(tokenize_detokenize_and_apply_template_agree)
     CHECK(loop_has("\"max_model_len\":2048,\"tokens\":["));
     CHECK_EQ(loop_do("POST", "/tokenize", NULL, hello), 200);
     CHECK(loop_has("{\"count\":"));
-    CHECK_EQ(loop_do("POST", "/apply-template", NULL, "{\"messages\":[{\"role\":\"user\",\"content\":"
+    CHECK_EQ(loop_do("POST", "/apply-template", NULL, "{\"messages\":[{\"role\":\"user\",\"c"
+        "ontent\":"
                      "\"Hi\"}],\"chat_template_kwargs\":{\"enable_thinking\":false}}"), 200);
     CHECK_STR(got.body, "{\"prompt\":\"<|im_start|>user\\nHi<|im_end|>\\n<|im_start|>assistant\\n"
               "<think>\\n\\n</think>\\n\\n\"}");
