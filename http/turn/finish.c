@@ -39,6 +39,7 @@ static void fill_result(const struct turn_row *turn, u64 rows, u64 now_us)
     r->forwarded = MIN(rows, turn->prompt_count) - MIN(turn->hit.start, rows);
     r->generated = turn->generated;
     r->stop_id = turn->stop_id;
+    r->slot = turn->slot;
     r->by_stop_string = turn->by_stop_string;
     r->by_memory = turn->by_memory;
     r->restore_us = turn->restore_us;

@@ -48,6 +48,7 @@ struct turn_result {                /* engine writes; start, source, cached vali
     u64 cached, forwarded;          /* served ids found in place; put through the model       */
     u64 generated;                  /* ids sampled, the stop id included                      */
     u32 stop_id;                    /* eos id that ended it (not pushed out), or NONE         */
+    u32 slot;                       /* where it ran, or NONE: never admitted                  */
     bool by_stop_string;            /* the completing id was pushed; text is cut before it    */
     bool by_memory;                 /* FINISH_LENGTH because it could not grow                */
     u64 restore_us, prefill_us, ttft_us, decode_us, queue_us;
