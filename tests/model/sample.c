@@ -1,4 +1,4 @@
-/* sample.c - one token of a row of logits: order, cuts, penalties, the same draw for the same index. */
+/* sample.c - a token of a row of logits: order, cuts, penalties, one draw for one index. */
 #include <stdlib.h>
 #include <string.h>
 
