@@ -4,6 +4,7 @@
 #include "arena/base/clock.h"
 #include "arena/base/log.h"
 #include "arena/table.h"
+#include "budget/dump.h"
 #include "http/turn/command.h"
 #include "http/turn/ledger.h"
 #include "http/turn/pass.h"
@@ -11,9 +12,11 @@
 #include "model/forward.h"
 #include "model/state.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 static struct engine engine;
+static _Atomic u32 dumps;               /* calls of engine_dump not yet carried out           */
 static _Atomic u32 stops;               /* calls of engine_stop so far                        */
 
 static u32 record_rows(const struct profile_row *profile, u32 slot_count)
@@ -134,6 +137,15 @@ static bool stop_pass(struct engine *e)
     return turn_next(0) == NONE && submit_queued() == 0;
 }
 
+/* SIGUSR1: the dump is written here, on the thread whose tables it reads. */
+static void dump_pass(struct engine *e)
+{
+    if (atomic_exchange(&dumps, 0) == 0) return;
+    const char *folder = e->set.profile->dump_dir;
+    if (budget_dump_write(e->set.graph, folder[0] == 0 ? "." : folder, "signal") != OK)
+        log_line(LOG_LEVEL_ERROR, "memory dump: %s", err_last()->text);
+}
+
 /* ------------------------------------------------------------------ the loop */
 
 bool engine_pass(void)
@@ -141,6 +153,7 @@ bool engine_pass(void)
     struct engine *e = &engine;
     e->moved = false;
     bool over = stop_pass(e);
+    dump_pass(e);               /* SIGUSR1                                                    */
     command_pass(e);            /* control rows: stats, dump, clear                           */
     turn_pass(e);               /* inbox ring -> QUEUED; cancelled rows -> DONE               */
     admit_pass(e);              /* QUEUED  -> PREFILL, by arrival                             */
@@ -166,6 +179,12 @@ void engine_run(void)
 void engine_stop(void)
 {
     atomic_fetch_add(&stops, 1);
+    ring_wake_ring(submit_wake());
+}
+
+void engine_dump(void)
+{
+    atomic_fetch_add(&dumps, 1);
     ring_wake_ring(submit_wake());
 }
 

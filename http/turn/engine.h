@@ -12,7 +12,7 @@ struct engine_setup {
     struct budget_graph      *graph;
     u64 ctx;                        /* rows a sequence may have                               */
     u32 slot_count;
-    u32 table_arena, extents_arena, scratch_arena;
+    u32 table_arena;
     u32 candidates;                 /* ids a sampler may choose: [0, candidates)              */
     const u32 *eos; u32 eos_count;
 };
@@ -40,6 +40,8 @@ void engine_run(void);
 /* Any thread or signal handler: refuse new turns, end the running ones within drain_s (again: at
  * once), then engine_run returns. */
 void engine_stop(void);
+/* Signal handler: the engine writes a memory dump into --dump-dir (the folder `.` without one). */
+void engine_dump(void);
 /* Tests: [slot_count][vocab] that gets each slot's last logits as they were before sampling. */
 void engine_keep_logits(f32 *rows);
 void engine_close(void);
