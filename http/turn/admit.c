@@ -28,10 +28,12 @@ static void publish_start(const struct turn_row *turn, u64 now_us)
     turn_publish(turn, SUBMIT_PREFILL);
 }
 
+/* ERR_MEMORY: *short_out is what all musts together lacked. */
 static enum err ask_gate(const struct engine *e, struct turn_row *turn, struct wants_owner *owner,
-                         struct budget_plan *plan)
+                         u64 *short_out)
 {
     static struct budget_record records[ADMIT_RECORDS];
+    static struct budget_plan plan;
     struct wants wants;
     wants_build(e, turn, &owner->hit, &wants);
     owner->rows = wants.rows;
@@ -40,10 +42,15 @@ static enum err ask_gate(const struct engine *e, struct turn_row *turn, struct w
     for (u32 i = 0; i < count; i++)
         records[i].pinned = owner->hit.start > 0 && owner->hit.way != WAY_TAKE &&
                             records[i].record == owner->hit.unit.index;
-    return budget_gate(e->set.graph, &(struct budget_ask){
+    enum err err = budget_gate(e->set.graph, &(struct budget_ask){
         .kind = GATE_ADMIT, .turn = turn->number, .wants = wants.want, .want_count = wants.count,
         .records = records, .record_count = count,
-    }, plan);
+    }, &plan);
+    if (err != ERR_MEMORY || !plan.refused) return err;
+    *short_out = plan.short_bytes;
+    for (u32 i = plan.refused_want + 1; i < wants.count; i++)
+        if (wants.want[i].must) *short_out += wants.want[i].min_bytes;
+    return err;
 }
 
 /* The gate, and when its must is refused, again with idle records given up, oldest first, as long
@@ -51,16 +58,16 @@ static enum err ask_gate(const struct engine *e, struct turn_row *turn, struct w
  * drops a record, so it ends. */
 static enum err make_room(struct engine *e, struct turn_row *turn, struct wants_owner *owner)
 {
-    static struct budget_plan plan;
     for (;;) {
-        enum err err = ask_gate(e, turn, owner, &plan);
+        u64 short_bytes = 0;
+        enum err err = ask_gate(e, turn, owner, &short_bytes);
         struct tier_hit *hit = &owner->hit;
         if (err != ERR_MEMORY) return err;
-        if (wants_relief(e, hit, hit->slot) >= plan.short_bytes &&
+        if (wants_relief(e, hit, hit->slot) >= short_bytes &&
             wants_relieve(e, hit, hit->slot) > 0) continue;
         if (hit->way != WAY_FORK || record_at(hit->record)->busy) return err;
         if (wants_relief(e, hit, NONE) + record_freed_bytes(hit->record, hit->start) <
-            plan.short_bytes) return err;
+            short_bytes) return err;
         hit->way = WAY_CUT;
         hit->slot = record_at(hit->record)->slot;
         hit->victim = NONE;

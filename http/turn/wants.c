@@ -127,7 +127,7 @@ u64 wants_relief(const struct engine *e, const struct tier_hit *hit, u32 slot)
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
         u32 from = record_at(r)->slot;
         if (record_at(r)->busy || r == hit->record || from == slot) continue;
-        sum += record_freed_bytes(r, 0) + record_anchor_bytes(r) + unit_bytes_of(from);
+        sum += record_freed_bytes(r, 0) + unit_bytes_of(from);  /* anchors yield by themselves */
     }
     return sum;
 }
