@@ -45,7 +45,8 @@ MUST_USE enum err tools_open(const struct tools_options *options, const struct t
                              struct tools **out);
 void tools_close(struct tools *p);                              /* NULL is nothing               */
 
-/* One token's bytes and kind.  Past TOOLS_CALLS_MAX calls the text is content.  ERR_MEMORY. */
+/* One token's bytes (of a tag: its spelling) and kind.  Past TOOLS_CALLS_MAX calls the text is
+ * content.  ERR_MEMORY. */
 MUST_USE enum err tools_feed(struct tools *p, const char *bytes, u64 len, enum vocab_kind kind,
                              struct tools_events *out);
 

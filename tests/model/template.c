@@ -215,6 +215,8 @@ static const struct tokenizer *default_tokenizer(void)
     struct tokenizer_source files = { golden_file("profiles/default-model/tokenizer.json"),
         golden_file("profiles/default-model/tokenizer_config.json"), { 0 }, 1792 };
     CHECK_OK(tokenizer_open(&files, &t));
+    free((void *)files.tokenizer_json.bytes);
+    free((void *)files.tokenizer_config.bytes);
     return t;
 }
 

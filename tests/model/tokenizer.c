@@ -33,6 +33,9 @@ static struct tokenizer *the_tokenizer(void)
                                       read_whole(HOME "tokenizer_config.json"),
                                       read_whole(HOME "generation_config.json"), 1792 };
     CHECK_OK(tokenizer_open(&files, &t));
+    free((void *)files.tokenizer_json.bytes);
+    free((void *)files.tokenizer_config.bytes);
+    free((void *)files.generation_config.bytes);
     return t;
 }
 
