@@ -2,6 +2,7 @@
 #include "http/serve/routes.h"
 
 #include "arena/heap.h"
+#include "http/admin/protocol.h"
 #include "http/admin/stats.h"
 #include "http/chat/fields.h"
 #include "http/chat/tokenize.h"
@@ -103,6 +104,42 @@ static void run_clear(struct exchange *x)
     else exchange_refuse(x);
 }
 
+/* Whether asked or refused, an answer of the protocol: its errors are inside (200). */
+static void answer_pack(struct exchange *x, struct pack_out *pack)
+{
+    if (pack_out_check(pack) == OK)
+        json_put_plain(&x->answer, (const char *)pack->bytes, pack->count);
+    else x->answer.failed = true;
+    pack_out_close(pack);
+    x->content_type = "application/msgpack";
+    x->status = 200;
+}
+
+static void run_admin(struct exchange *x)
+{
+    static const enum command_op asked[PROTOCOL_OP_COUNT] = {
+        [PROTOCOL_STATS] = COMMAND_STATS, [PROTOCOL_MEMORY_TREE] = COMMAND_MEMORY_TREE,
+        [PROTOCOL_MEMORY_JSON] = COMMAND_MEMORY_JSON,
+    };
+    enum protocol_op op;
+    enum err code = protocol_read(x->body, x->body_bytes, &op);
+    if (code == OK) { exchange_command(x, asked[op], NULL, NULL); return; }
+    struct pack_out pack = {0};
+    protocol_put_err(&pack, code, err_last()->text);
+    answer_pack(x, &pack);
+}
+
+static void done_admin(struct exchange *x)
+{
+    const struct command_row *row = command_at(x->command);
+    struct pack_out pack = {0};
+    enum protocol_op op = row->op == COMMAND_STATS ? PROTOCOL_STATS
+        : row->op == COMMAND_MEMORY_JSON ? PROTOCOL_MEMORY_JSON : PROTOCOL_MEMORY_TREE;
+    if (row->error != OK) protocol_put_err(&pack, row->error, row->error_text);
+    else protocol_put_ok(&pack, op, row->answer == NULL ? "" : row->answer, row->answer_bytes);
+    answer_pack(x, &pack);
+}
+
 static void run_metrics(struct exchange *x)
 {
     struct text text;
@@ -127,6 +164,7 @@ static const struct route routes[] = {
     { "POST", "/apply-template",    AUTH_KEY,   false, true,  run_template,    NULL },
     { "GET",  "/cache/stats",       AUTH_KEY,   false, false, run_stats,       NULL },
     { "GET",  "/cache/ledger",      AUTH_KEY,   false, false, run_ledger,      NULL },
+    { "POST", "/admin",             AUTH_ADMIN, false, true,  run_admin,       done_admin },
     { "POST", "/cache/clear",       AUTH_ADMIN, false, true,  run_clear,       NULL },
 };
 

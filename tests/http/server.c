@@ -1,4 +1,5 @@
 /* tests/http/server.c - the server over loopback sockets before a fake engine. */
+#include "http/admin/protocol.h"
 #include "tests/http/loop.h"
 
 static const char hello[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}";
@@ -428,7 +429,8 @@ TEST(bodies_and_headers_over_their_limits_are_413_and_431)
     static char header[40000];
     memset(header, 'x', sizeof header);
     fd = loop_connect();
-    loop_send(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nX: ", 44);
+    static const char start[] = "GET /health HTTP/1.1\r\nHost: localhost\r\nX: ";
+    loop_send(fd, start, sizeof start - 1);
     loop_send(fd, header, sizeof header);
     loop_send(fd, "\r\n\r\n", 4);
     got.raw_bytes = loop_read(fd, got.raw, sizeof got.raw, NULL, 3000);
@@ -525,5 +527,38 @@ TEST(tokenize_detokenize_and_apply_template_agree)
               "<think>\\n\\n</think>\\n\\n\"}");
     CHECK_EQ(loop_do("POST", "/detokenize", NULL, "{\"tokens\":[99999999]}"), 400);
     CHECK_EQ(loop_do("POST", "/tokenize", NULL, "{}"), 400);
+    loop_close();
+}
+
+TEST(admin_speaks_msgpack_and_puts_errors_into_its_answers)
+{
+    struct server_setup setup = loop_setup();
+    loop_open(&setup);
+    for (enum protocol_op op = PROTOCOL_STATS; op < PROTOCOL_OP_COUNT; op++) {
+        struct pack_out pack = {0};
+        char head[256];
+        const char *text;
+        u32 bytes;
+        protocol_put_request(&pack, op);
+        int fd = loop_connect();
+        int n = snprintf(head, sizeof head, "POST /admin HTTP/1.0\r\nHost: localhost\r\n"
+                         "Content-Length: %llu\r\n\r\n", (ull)pack.count);
+        loop_send(fd, head, (u64)n);
+        loop_send(fd, (const char *)pack.bytes, pack.count);
+        pack_out_close(&pack);
+        got.raw_bytes = loop_read(fd, got.raw, sizeof got.raw, NULL, 3000);
+        close(fd);
+        loop_parse();
+        CHECK_EQ(got.status, 200);
+        CHECK_STR(loop_header("Content-Type"), "application/msgpack");
+        CHECK_OK(protocol_read_answer(got.body, got.body_bytes, &text, &bytes));
+        CHECK(bytes > 6 && memcmp(text, "{\"op\":", 6) == 0);
+        CHECK_EQ(text[6] - '0', op == PROTOCOL_STATS ? COMMAND_STATS
+                 : op == PROTOCOL_MEMORY_TREE ? COMMAND_MEMORY_TREE : COMMAND_MEMORY_JSON);
+    }
+    const char *text;
+    u32 bytes;
+    CHECK_EQ(loop_do("POST", "/admin", NULL, "not msgpack"), 200);
+    CHECK(protocol_read_answer(got.body, got.body_bytes, &text, &bytes) != OK);
     loop_close();
 }
