@@ -30,7 +30,7 @@ struct chat_model {
 };
 
 /* What a profile and the model's generation_config.json (may be empty) say: defaults of sampling
- * and thinking, limits, switches.  Left to the caller: name, tokenizer, template_id, ctx, created_s.
+ * thinking, limits, switches.  Left to the caller: name, tokenizer, template_id, ctx, created_s.
  * ERR_FORMAT names the key. */
 MUST_USE enum err chat_model_fill(const struct profile_row *profile,
                                   struct text_span generation_config, struct chat_model *out);
