@@ -116,8 +116,7 @@ static void micro_open(const struct micro_setup *setup)
     CHECK_OK(command_open(tables));
     CHECK_OK(engine_open(&(struct engine_setup){
         .profile = &micro.profile, .graph = &micro.graph, .ctx = s->ctx,
-        .slot_count = s->slot_count, .table_arena = tables, .extents_arena = arena_find("lists"),
-        .scratch_arena = arena_find("scratch"), .candidates = micro.vocab - 16,
+        .slot_count = s->slot_count, .table_arena = tables, .candidates = micro.vocab - 16,
         .eos = &micro.eos, .eos_count = 1 }));
     micro.logits = calloc((u64)s->slot_count * micro.vocab, sizeof *micro.logits);
     engine_keep_logits(micro.logits);
