@@ -3,8 +3,8 @@
  *   board - fixed   weights, scratch, heap, tables      declared by their owners, as
  *         - live    kv                                  `parent = "fixed"` and so on
  *         - caches  anchors
- *         - free    committed and unused                (board, fixed, live, caches and free:
- *                                                        budget_graph_board)
+ *         - free    committed and unused
+ *   (board, fixed, live, caches, free and fixed's books: budget_graph_board)
  * Containment is the tree: a node's `used` counts in every ancestor, and each has a cap.  An edge
  * says who may take from whom, in which order; edges form a DAG.  Flat tables of fixed capacity,
  * owned by the engine thread; a graph is plain memory of its owner, no destructor.
@@ -92,7 +92,7 @@ struct budget_graph {
 };
 
 /* Empty graph, then the inner nodes board (cap: board_bytes, at most the machine's memory), fixed,
- * live, caches (cap: cache_budget_bytes), free; keeps the profile's floor and [yield] lines.
+ * live, caches (cap: cache_budget_bytes), the leaves free and books (the arenas' own rows); keeps the profile's floor and [yield] lines.
  * ~300 KiB: `g` stands in a table or static, never on a stack.  ERR_CONFIG. */
 MUST_USE enum err budget_graph_board(struct budget_graph *g, const struct profile_row *profile);
 

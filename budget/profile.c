@@ -433,8 +433,8 @@ static int take_line(void *user, const char *section, const char *name, const ch
 static enum err read_source(struct source *s)
 {
     int line = ini_parse_stream(next_line, s, take_line, s);
-    TRY(s->error);
-    if (line != 0)
+    if (s->error != OK && (line <= 0 || (u32)line >= s->line)) return s->error;
+    if (line != 0)                      /* an earlier line that inih itself could not read   */
         return fail(ERR_CONFIG, "%s:%d: expected [section], `key = value` or a comment", s->path,
                     line);
     return OK;
