@@ -6,7 +6,8 @@ bool fields_open(const char *body, u64 bytes, u32 depth_max, struct jsontext *ou
 {
     struct jsontext root;
     if (bytes == 0) return refusal_bad(r, NULL, "the body is empty: expected a JSON object");
-    if (jsontext_open(body, bytes, depth_max, &root) != OK)
+    u32 depth = MIN(depth_max, (u32)JSONTEXT_DEPTH_MAX);
+    if (jsontext_open(body, bytes, depth, &root) != OK)
         return refusal_bad(r, NULL, "the body is not JSON: %s", err_last()->text);
     if (root.kind != JSONTEXT_OBJECT)
         return refusal_bad(r, NULL, "the body is %s: expected an object",

@@ -4,7 +4,6 @@
 #ifndef CHAT_MODEL_H
 #define CHAT_MODEL_H
 
-#include "budget/profile.h"
 #include "http/chat/normal.h"
 #include "model/sample.h"
 #include "model/text/template.h"
@@ -28,12 +27,6 @@ struct chat_model {
     u32  tools_cap;                     /* tools of a request                                    */
     u32  slots;                         /* turns that run at once, for estimates                 */
 };
-
-/* What a profile and the model's generation_config.json (may be empty) say: defaults of sampling
- * thinking, limits, switches.  Left to the caller: name, tokenizer, template_id, ctx, created_s.
- * ERR_FORMAT names the key. */
-MUST_USE enum err chat_model_fill(const struct profile_row *profile,
-                                  struct text_span generation_config, struct chat_model *out);
 
 /* Pools and growing text of requests take their bytes here: arena/heap. */
 extern const struct text_source chat_model_heap;

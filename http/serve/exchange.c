@@ -200,23 +200,14 @@ static void forget(struct exchange *x)
     ASSERT(ring_push(&free_rows, x->index));
 }
 
+/* One line a request: a turn that ended has the ledger's, so this one is for debugging then. */
 static void log_end(const struct exchange *x)
 {
-    u64 ms = (clock_us() - x->arrival_us) / 1000;
     const struct exchange_turn *t = x->turn;
-    if (t == NULL || !t->done) {
-        log_line(LOG_LEVEL_INFO, "%s %s %s %u %llu ms%s", x->request_id, x->method, x->path,
-                 x->status, (ull)ms, x->submit != NONE ? " cancelled" : "");
-        return;
-    }
-    const struct turn_result *r = &t->result;
-    const char *reason = turn_reason_word[r->reason];
-    log_line(LOG_LEVEL_INFO, "%s %s %s %u %llu ms prompt %llu source %s cached %llu forwarded %llu "
-             "reason %s generated %llu%s", x->request_id, x->method, x->path,
-             x->status != 0 ? x->status : 200, (ull)ms, (ull)t->request.ids.count,
-             turn_source_word[r->source], (ull)r->cached, (ull)r->forwarded,
-             reason == NULL ? "-" : reason, (ull)r->generated,
-             r->finish == FINISH_CANCELLED ? " cancelled" : "");
+    bool quiet = (t != NULL && t->done) || (x->route != NULL && x->route->early);
+    log_line(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, "%s %s %s %u %llu ms%s", x->request_id,
+             x->method, x->path, t != NULL && t->done && x->status == 0 ? 200 : x->status,
+             (ull)((clock_us() - x->arrival_us) / 1000), x->submit != NONE ? " cancelled" : "");
 }
 
 void exchange_finish(struct exchange *x)

@@ -5,7 +5,6 @@
 #include "arena/base/clock.h"
 #include "arena/base/log.h"
 #include "arena/heap.h"
-#include "http/serve/phase.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -14,15 +13,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { PUMP_EVENTS = 64, PUMP_BUSY_US = 50 * 1000, PUMP_LOG_US = 5 * 1000 * 1000,
-       PUMP_MAX_MS = 5000 };
+enum { PUMP_EVENTS = 64, PUMP_BUSY_US = 50 * 1000, PUMP_MAX_MS = 5000 };
 
 static struct ring_wake wake = { .event_fd = -1 };
 static int epoll_fd = -1;
 static pthread_t thread;
 static bool running;
 static _Atomic bool ending, stopping;
-static u64 log_due_us;
 
 struct ring_wake *pump_wake(void) { return &wake; }
 bool pump_closing(void) { return atomic_load(&ending); }
@@ -81,15 +78,6 @@ static u64 visit(struct exchange *x, u64 now)
     return due;
 }
 
-static void log_loading(u64 now)
-{
-    char line[128];
-    if (phase_model() != NULL || phase_draining() || now < log_due_us) return;
-    log_due_us = now + PUMP_LOG_US;
-    phase_line(line, sizeof line);
-    log_line(LOG_LEVEL_INFO, "%s", line);
-}
-
 static void drain_wake(void)
 {
     u64 count;
@@ -103,7 +91,6 @@ static void *pump_run(void *unused)
     while (!atomic_load(&stopping)) {                   /* until pump_stop                       */
         u64 now = clock_us(), due = UINT64_MAX;
         for (u32 i = 0; i < exchange_cap(); i++) due = MIN(due, visit(exchange_at(i), now));
-        log_loading(now);
         u64 left = due <= now ? 0 : (due - now + 999) / 1000;
         int count = epoll_wait(epoll_fd, events, PUMP_EVENTS, (int)MIN(left, (u64)PUMP_MAX_MS));
         for (int i = 0; i < count; i++) {
@@ -123,7 +110,6 @@ enum err pump_open(void)
 {
     atomic_store(&ending, false);
     atomic_store(&stopping, false);
-    log_due_us = clock_us() + PUMP_LOG_US;
     wake.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = UINT64_MAX };

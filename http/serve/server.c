@@ -437,17 +437,6 @@ static enum err start_library(int fd, const struct server_setup *setup)
     return fail(ERR_IO, "the HTTP library did not start");
 }
 
-struct server_setup server_setup_of(const struct profile_row *profile)
-{
-    return (struct server_setup){
-        .auth = { .host = profile->host, .api_key_file = profile->api_key_file,
-                  .admin_key_file = profile->admin_key_file, .host_names = profile->host_names,
-                  .cors_origins = profile->cors_origins, .no_auth = profile->no_auth },
-        .port = profile->port, .connections = profile->connections,
-        .body_bytes = profile->body_bytes, .keepalive_us = profile->keepalive_us,
-    };
-}
-
 enum err server_open(const struct server_setup *setup)
 {
     int fd = -1;

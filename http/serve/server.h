@@ -8,7 +8,6 @@
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
 
-#include "budget/profile.h"
 #include "http/serve/auth.h"
 #include "http/serve/phase.h"
 
@@ -20,9 +19,6 @@ struct server_setup {
     u64  keepalive_us;                  /* comment at least this often; headers are held as long */
     u64  idle_us;                       /* a connection without progress is closed; 0: 120 s     */
 };
-
-/* What a profile says; its texts outlive the server. */
-struct server_setup server_setup_of(const struct profile_row *profile);
 
 /* Listens and serves.  ERR_USAGE (address needs a key), ERR_CONFIG, ERR_IO (address in use), and
  * ERR_MEMORY; nothing runs then. */
