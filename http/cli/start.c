@@ -118,7 +118,6 @@ static enum err declare_nodes(struct budget_graph *g)
         .name = "tables", .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
         .arena = "tables", .cap_bytes = UINT64_MAX }, &tables));
     TRY(budget_graph_charge(g, tables, "lists"));
-    TRY(budget_graph_charge(g, tables, "books"));      /* arena_open's own rows             */
     return engine_declare(g, p, model_layout()->block_bytes, model_layout()->section_bytes,
                           start.room.slot_count);
 }
