@@ -261,7 +261,7 @@ void slot_blocks_set(u32 slot, const block_id *list, u32 count, u64 rows)
     ASSERT(count <= table.block_cap && rows <= (u64)count * block_rows());
     row->len = 0;
     slot_shrink(slot, 0);                       /* the list given is held by its own references */
-    memcpy(table.list[slot].block, list, count * sizeof *list);
+    if (count > 0) memmove(table.list[slot].block, list, count * sizeof *list);
     row->block_count = count;
     row->len = rows;
     for (u32 i = 0; i < count; i++) {

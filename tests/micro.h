@@ -57,7 +57,6 @@ static void micro_nodes(u64 block_bytes, u64 section_bytes)
             .name = fixed[i], .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
             .arena = fixed[i], .cap_bytes = UINT64_MAX }, &node));
         if (i == 0) CHECK_OK(budget_graph_charge(g, node, "lists"));
-        if (i == 2) CHECK_OK(budget_graph_charge(g, node, "books"));
     }
     micro.profile.resident_bytes = micro.set.anchors == UINT32_MAX
                                  ? 0 : micro.set.anchors * section_bytes;
