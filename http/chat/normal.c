@@ -323,6 +323,7 @@ static enum err read_messages(struct normal *n, struct jsontext messages)
         struct text here;
         text_open(&here, n->here, sizeof n->here);
         text_f(&here, "messages[%u]", i);
+        in->messages[i].index = i;
         TRY(read_message(n, message, &in->messages[i]));
     }
     n->here[0] = 0;

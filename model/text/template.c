@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "arena/base/sha256.h"
 #include "arena/heap.h"
 
 static const char effort_xhigh[] =
@@ -39,7 +38,6 @@ static const char tools_rules[] =
 
 struct template_traits {
     const char *name;
-    const char *sha256;         /* of the template's text, checked with and without a last \n    */
     bool effort_line;           /* 3.8: a line on effort heads the system turn                   */
     bool blank_system;          /* a blank system message still prints its turn                  */
     bool keeps_reasoning;       /* of all past answers, unless preserve is off                   */
@@ -51,110 +49,23 @@ struct template_traits {
 
 static const struct template_traits templates[TEMPLATE_COUNT] = {
     [TEMPLATE_38] = { .name = "3.8",
-        .sha256 = "c3cf9e34abf4f9e36c2d72165aa9c132d3e2a725b6c2586aaa3a8af9d7a81041",
         .effort_line = true, .keeps_reasoning = true, .knows_preserve = true },
     [TEMPLATE_36] = { .name = "3.6",
-        .sha256 = "e84f32a23fdda27689f868aa4a1a5621f41133e51a48d7f3efcbea2839574259",
         .blank_system = true, .knows_preserve = true, .splits_content = true },
     [TEMPLATE_35] = { .name = "3.5",
-        .sha256 = "a4aee8afcf2e0711942cf848899be66016f8d14a889ff9ede07bca099c28f715",
         .blank_system = true, .splits_content = true, .python_scalars = true },
     [TEMPLATE_35_SMALL] = { .name = "3.5-small",
-        .sha256 = "273d8e0e683b885071fb17e08d71e5f2a5ddfb5309756181681de4f5a1822d80",
         .blank_system = true, .splits_content = true, .python_scalars = true,
         .closed_by_default = true },
 };
 
 static const struct text_source heap_source = { arena_heap_alloc, arena_heap_free };
 
-enum { TEMPLATE_TEXT_MAX = 1 << 30, TEMPLATE_FILE_MAX = 1 << 24 };
-
-/* ------------------------------------------------------------------ which template */
+enum { TEMPLATE_TEXT_MAX = 1 << 30 };
 
 const char *template_name(enum template_id id)
 {
     return templates[id].name;
-}
-
-static u32 named(struct text_span name)
-{
-    for (u32 id = 0; id < TEMPLATE_COUNT; id++)
-        if (text_span_is(name, templates[id].name)) return id;
-    return NONE;
-}
-
-/* By the digest of the text as it is, without its last newline, or with one more. */
-static enum err by_digest(struct text_span text, struct text_pool *pool, u32 *id)
-{
-    char *copy = text_pool_take(pool, text.len + 1), hex[3][65];
-    if (copy == NULL) return fail(ERR_MEMORY, "no memory to read the chat template");
-    memcpy(copy, text.bytes, text.len);
-    copy[text.len] = '\n';
-    sha256_hex(copy, text.len, hex[0]);
-    sha256_hex(copy, text.len + 1, hex[1]);
-    sha256_hex(copy, text.len - (text.len > 0 && text.bytes[text.len - 1] == '\n'), hex[2]);
-    for (*id = 0; *id < TEMPLATE_COUNT; (*id)++)
-        for (u32 i = 0; i < 3; i++)
-            if (strcmp(hex[i], templates[*id].sha256) == 0) return OK;
-    return fail(ERR_UNSUPPORTED, "the model's chat template (sha256 %.16s, %llu bytes) is none of "
-                "the built-in ones: name one with --template 3.8, 3.6, 3.5 or 3.5-small", hex[0],
-                (ull)text.len);
-}
-
-/* "chat_template" is a string, or a list of {name, template} with one named default. */
-static struct jsontext template_member(struct jsontext config)
-{
-    struct jsontext v = jsontext_member(config, "chat_template"), item;
-    if (v.kind != JSONTEXT_ARRAY) return v;
-    struct jsontext_walk w;
-    jsontext_walk(&w, v);
-    while (jsontext_next(&w, NULL, &item))
-        if (jsontext_is(jsontext_member(item, "name"), "default"))
-            return jsontext_member(item, "template");
-    return (struct jsontext){ 0 };
-}
-
-static enum err choose(const struct template_source *source, struct text_pool *pool, u32 *id)
-{
-    struct jsontext config = { 0 };
-    if (source->tokenizer_config.len > 0 &&
-        jsontext_open(source->tokenizer_config.bytes, source->tokenizer_config.len,
-                      JSONTEXT_DEPTH_MAX, &config) != OK)
-        return fail(ERR_FORMAT, "tokenizer_config.json: %s", err_last()->text);
-    struct jsontext name = jsontext_member(config, "holdfast_chat_template");
-    if (name.kind == JSONTEXT_STRING) {
-        *id = named(jsontext_string(name, pool));
-        if (*id != NONE) return OK;
-        return fail(ERR_UNSUPPORTED, "tokenizer_config.json: holdfast_chat_template: expected 3.8, "
-                    "3.6, 3.5 or 3.5-small");
-    }
-    if (source->jinja.len > 0) return by_digest(source->jinja, pool, id);
-    struct jsontext text = template_member(config);
-    if (text.kind != JSONTEXT_STRING)
-        return fail(ERR_UNSUPPORTED, "the model has no chat template: name one with --template "
-                    "3.8, 3.6, 3.5 or 3.5-small");
-    struct text_span decoded = jsontext_string(text, pool);
-    if (decoded.bytes == NULL) return fail(ERR_MEMORY, "no memory to read the chat template");
-    return by_digest(decoded, pool, id);
-}
-
-enum err template_choose(const struct template_source *source, enum template_id *out)
-{
-    u32 id = NONE;
-    if (source->name != NULL && source->name[0] != 0) {
-        id = named((struct text_span){ source->name, strlen(source->name) });
-        if (id == NONE)
-            return fail(ERR_USAGE, "--template %s: expected 3.8, 3.6, 3.5 or 3.5-small",
-                        source->name);
-        *out = (enum template_id)id;
-        return OK;
-    }
-    struct text_pool pool;
-    text_pool_open(&pool, &heap_source, TEMPLATE_FILE_MAX);
-    enum err code = choose(source, &pool, &id);
-    text_pool_close(&pool);
-    if (code == OK) *out = (enum template_id)id;
-    return code;
 }
 
 /* ------------------------------------------------------------------ putting text out */
@@ -168,6 +79,7 @@ struct renderer {
     u32 query;                          /* Q: the last user message that is a query              */
     u32 user_marks_from;                /* the first message of the last three users             */
     u32 result_mark;                    /* the last tool message, or NONE                        */
+    u32 owner;                          /* `index` of the message that is written                */
     bool no_memory;
 };
 
@@ -182,14 +94,20 @@ static void put(struct renderer *r, const char *bytes, u64 len, u8 kind)
     }
     if (p->segment_count == p->segment_cap) {
         u32 cap = MAX(p->segment_cap * 2, 64u);
-        struct tokenizer_segment *grown = arena_heap_alloc(cap * sizeof *grown);
-        r->no_memory = grown == NULL;
+        struct tokenizer_segment *rows = arena_heap_alloc(cap * (sizeof *rows + sizeof(u32)));
+        r->no_memory = rows == NULL;
         if (r->no_memory) return;
-        if (p->segment_count > 0) memcpy(grown, p->segments, p->segment_count * sizeof *grown);
+        u32 *owners = (u32 *)(rows + cap);              /* one piece of memory, two columns */
+        if (p->segment_count > 0) {
+            memcpy(rows, p->segments, p->segment_count * sizeof *rows);
+            memcpy(owners, p->owners, p->segment_count * sizeof *owners);
+        }
         arena_heap_free(p->segments);
-        p->segments = grown;
+        p->segments = rows;
+        p->owners = owners;
         p->segment_cap = cap;
     }
+    p->owners[p->segment_count] = r->owner;
     p->segments[p->segment_count++] = (struct tokenizer_segment){ p->text.len, kind };
 }
 
@@ -546,7 +464,7 @@ static bool is_tool(const struct renderer *r, u32 i)
 static enum err put_message(struct renderer *r, u32 i)
 {
     const struct template_message *m = &r->in->messages[i];
-    TRY(check_content(m));
+    r->owner = m->index;
     switch (m->role) {
     case TEMPLATE_SYSTEM:
         if (i > 0) return refuse("System message must be at the beginning.");
@@ -656,6 +574,24 @@ void template_prompt_close(struct template_prompt *p)
     *p = (struct template_prompt){ 0 };
 }
 
+/* With special tokens counting everywhere, a placeholder in a message stands for no image. */
+static enum err check_placeholders(const struct template_prompt *p)
+{
+    static const char *const words[] = { "<|image_pad|>", "<|video_pad|>" };
+    u64 start = 0;
+    for (u32 i = 0; i < p->segment_count; i++) {
+        const struct tokenizer_segment *s = &p->segments[i];
+        struct text_span text = { p->text.data + start, s->end - start };
+        start = s->end;
+        if (s->kind != TOKENIZER_MESSAGE) continue;
+        for (u32 k = 0; k < COUNT_OF(words); k++)
+            if (find_word(text, words[k], false) != NULL)
+                return fail(ERR_FORMAT, "messages[%u]: the text holds %s, but no image or video is "
+                            "there for it", p->owners[i], words[k]);
+    }
+    return OK;
+}
+
 enum err template_encode(const struct tokenizer *t, struct template_prompt *p,
                          bool reference_specials, struct tokenizer_ids *ids)
 {
@@ -664,6 +600,7 @@ enum err template_encode(const struct tokenizer *t, struct template_prompt *p,
     for (; count < p->mark_count && p->marks[count].kind != TEMPLATE_MARK_LAST; count++)
         bytes[count] = p->marks[count].byte;
     u64 before = ids->count;
+    if (reference_specials) TRY(check_placeholders(p));
     TRY(tokenizer_encode(t, &(struct tokenizer_text){
         .bytes = p->text.data != NULL ? p->text.data : "", .len = p->text.len,
         .segments = p->segments, .segment_count = p->segment_count, .marks = bytes,

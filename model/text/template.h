@@ -43,6 +43,7 @@ struct template_call {
 };
 struct template_message {
     u8 role;                            /* enum template_role                                    */
+    u32 index;                          /* in the request, for errors                            */
     bool has_reasoning;                 /* reasoning_content is a string                         */
     struct text_span reasoning;
     struct template_part *parts;
@@ -85,6 +86,7 @@ struct template_mark {
 struct template_prompt {                /* {0}, then template_render                             */
     struct text text;
     struct tokenizer_segment *segments;
+    u32 *owners;                        /* of each segment: its message's index in the request   */
     u32 segment_count, segment_cap;
     struct template_mark marks[TEMPLATE_MARKS_MAX];     /* by position                           */
     u32 mark_count;
@@ -98,7 +100,8 @@ MUST_USE enum err template_render(enum template_id id, const struct template_inp
                                   struct template_prompt *out);
 void template_prompt_close(struct template_prompt *p);
 
-/* Appends the prompt's ids and sets marks[].token; the mark n - 1 is added. */
+/* Appends the prompt's ids and sets marks[].token; the mark n - 1 is added.  ERR_FORMAT naming the
+ * message: with `reference_specials`, one whose text spells an image's or video's placeholder. */
 MUST_USE enum err template_encode(const struct tokenizer *t, struct template_prompt *p,
                                   bool reference_specials, struct tokenizer_ids *ids);
 

@@ -28,7 +28,8 @@ MUST_USE enum err tokenizer_open(const struct tokenizer_source *source, struct t
 void tokenizer_close(struct tokenizer *t);                  /* NULL is nothing                   */
 
 const struct vocab *tokenizer_vocab(const struct tokenizer *t);
-u32 tokenizer_count(const struct tokenizer *t);             /* ids with a token, padding left out */
+/* The highest id with a token, plus one: padding behind it left out. */
+u32 tokenizer_count(const struct tokenizer *t);
 const u32 *tokenizer_eos(const struct tokenizer *t, u32 *count_out);    /* all VOCAB_TURN_END ids */
 /* The id of an added token's spelling (`<think>`, `<|image_pad|>`), or NONE. */
 u32 tokenizer_added(const struct tokenizer *t, const char *spelling);

@@ -353,7 +353,7 @@ static enum err fill_vocab(struct reader *r)
     for (u32 id = 0; id < r->row_count; id++) {
         const struct row *row = &r->rows[id];
         TRY(vocab_put(&t->vocab, row->bytes.bytes, row->bytes.len, kind_of(r, id)));
-        if (row->known) t->known_count++;
+        if (row->known) t->known_count = id + 1;
     }
     return OK;
 }

@@ -26,7 +26,7 @@ struct tokenizer_tables {
     u32 added_from[257];                    /* rows of first byte b: [added_from[b], [b + 1])    */
     u32 eos[TOKENIZER_EOS_MAX];
     u32 eos_count;
-    u32 known_count;                        /* ids with a token                                  */
+    u32 known_count;                        /* the highest id with a token, plus one             */
     bool nfc;
     char pattern[TOKENIZER_PATTERN_MAX];    /* the file's split expression, as it stands         */
 };
