@@ -22,7 +22,7 @@ struct weights_progress { _Atomic u64 done_bytes, total_bytes; };
 MUST_USE enum err weights_scan(struct files *files, const struct model_shape *shape,
                                const struct family *family);
 
-/* After weights_scan: bytes of the extent in arena `weights` (the arena's cap, before arena_open). */
+/* After weights_scan: bytes of the extent in arena `weights` (its cap, before arena_open). */
 u64 weights_extent_bytes(const struct ops *ops);
 
 /* Takes the extent from arena `weights_arena` and fills it.  ERR_MEMORY, ERR_FORMAT, ERR_DEVICE;
