@@ -1,13 +1,17 @@
 /* http/main.c - the table of words; each is a file of http/cli.  Exit: 0 done, 1 failed, 2 usage. */
 #include <stdio.h>
 
+#include "http/cli/bench.h"
 #include "http/cli/mem.h"
 #include "http/cli/serve.h"
+#include "http/cli/tiny.h"
 #include "http/options.h"
 
 static const struct { enum options_word word; enum err (*run)(const struct options *o); } words[] = {
     { WORD_SERVE, serve_run },
     { WORD_MEM, mem_run },
+    { WORD_BENCH, bench_run },
+    { WORD_TINY, tiny_run },
 };
 
 static int help(enum options_word word)

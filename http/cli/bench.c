@@ -1,0 +1,236 @@
+/* http/cli/bench.c - times the forward pass as the engine drives it: chunks, rounds, a resume.
+ *
+ * No server, no tiers: one slot, random ids.  Rates are wall time of the whole call, logits of the
+ * last row included. */
+#include "http/cli/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "arena/base/clock.h"
+#include "arena/base/json.h"
+#include "arena/base/rng.h"
+#include "arena/heap.h"
+#include "model/cpu/cpu.h"
+#include "model/forward.h"
+#include "model/model.h"
+#include "model/slot.h"
+#include "model/weights.h"
+
+enum {
+    PREFILL_CAP = 3, DECODE_ROWS = 64, DECODE_QUICK_ROWS = 24, DECODE_FROM = 512,
+    PEAK_ROWS = 512, PEAK_ROUNDS = 3, MARGIN_ROWS = 512,
+};
+static const u32 PREFILLS[PREFILL_CAP] = { 512, 2048, 8192 };
+static const char *const LEVELS[] = { "scalar", "avx2", "avx512" };
+
+struct figures {
+    u32 prefill_count;
+    f64 prefill[PREFILL_CAP];           /* tokens a second                                    */
+    f64 decode, resume_ms, peak_gflops, read_gb;
+};
+
+static f64 seconds_since(u64 from_us) { return (f64)MAX(clock_us() - from_us, 1) * 1e-6; }
+
+/* ---------------------------------------------------------------- opening */
+static enum err open_model(const struct profile_row *p, u64 ctx)
+{
+    struct model_setup setup = {
+        .dir = p->model[0] == 0 ? NULL : p->model,
+        .backend = { .level = p->level[0] == 0 ? NULL : p->level, .threads = p->threads,
+                     .reference = strcmp(p->arithmetic, "f32") == 0 },
+        .block_rows = p->block, .grid_rows = p->grid,
+    };
+    struct arena_decl decl[MODEL_DECL_CAP];
+    TRY(model_open(&setup));
+    const struct state_shape *layout = model_layout();
+    u64 blocks = ctx / layout->block_rows + 4;
+    struct model_room room = {
+        .slot_count = 1, .ctx_rows = ctx,
+        .pool_bytes = blocks * layout->block_bytes + 8 * layout->section_bytes + 8 * MIB,
+    };
+    TRY(arena_open(decl, model_declare(&room, decl)));
+    return model_load(&room);
+}
+
+/* ---------------------------------------------------------------- measuring */
+static void fill_ids(u32 *ids, u32 count)
+{
+    u32 vocab = model_shape()->vocab;
+    for (u32 i = 0; i < count; i++) ids[i] = (u32)(rng_u64(1, i) % vocab);
+}
+
+static enum err forward_all(const u32 *ids, u32 count, f32 *logits)
+{
+    TRY(slot_grow(0, slot_row(0)->len + count));
+    for (u32 done = 0; done < count;) {
+        u32 n = MIN(forward_rows_max(), count - done);
+        TRY(forward_chunk(0, ids + done, n, done + n == count ? logits : NULL));
+        done += n;
+    }
+    return OK;
+}
+
+static enum err measure_prefill(struct figures *f, const u32 *ids, f32 *logits)
+{
+    for (u32 i = 0; i < f->prefill_count; i++) {
+        slot_drop(0);
+        TRY(slot_grow(0, PREFILLS[i]));
+        u64 from = clock_us();
+        TRY(forward_all(ids, PREFILLS[i], logits));
+        f->prefill[i] = PREFILLS[i] / seconds_since(from);
+    }
+    return OK;
+}
+
+static enum err measure_decode(struct figures *f, const u32 *ids, u32 rows, f32 *logits)
+{
+    u32 slot = 0;
+    slot_drop(0);
+    TRY(forward_all(ids, DECODE_FROM, logits));
+    TRY(slot_grow(0, DECODE_FROM + rows));
+    u64 from = clock_us();
+    for (u32 i = 0; i < rows; i++) TRY(forward_step(&slot, ids + i, 1, logits));
+    f->decode = rows / seconds_since(from);
+    return OK;
+}
+
+/* Sections saved, loaded again, one row forwarded: what a turn costs whose prompt is all cached. */
+static enum err measure_resume(struct figures *f, const u32 *ids, f32 *logits)
+{
+    unit_id unit;
+    u64 pos;
+    u32 arena = state_sections_arena();
+    TRY(arena_slots_take(arena, HOLD_ANCHOR, &unit));
+    enum err err = state_save(0, unit, &pos);
+    u64 from = clock_us();
+    if (err == OK) err = state_load(0, unit, pos);
+    if (err == OK) err = forward_all(ids, 1, logits);
+    f->resume_ms = seconds_since(from) * 1e3;
+    arena_slots_drop(arena, unit, HOLD_ANCHOR);
+    return err;
+}
+
+/* One product of the head with many rows: multiplications and additions a second. */
+static enum err measure_peak(struct figures *f, u8 *x, u8 *y)
+{
+    const struct ops_matrix *w = weights_matrix(model_shape()->layer_count, ROLE_HEAD);
+    struct ops_product p = { .w = w, .x = x, .y = y, .rows = PEAK_ROWS, .y_f32 = true };
+    for (u32 i = 0; i < PEAK_ROUNDS; i++) {
+        u64 from = clock_us();
+        TRY(model_ops()->product(&p));
+        TRY(model_ops()->sync());
+        f64 rate = 2.0 * PEAK_ROWS * w->n * w->k / seconds_since(from) * 1e-9;
+        f->peak_gflops = MAX(f->peak_gflops, rate);
+    }
+    return OK;
+}
+
+/* One row through every MLP matrix: bytes of weights read a second. */
+static enum err measure_read(struct figures *f, u8 *x, u8 *y)
+{
+    static const enum family_role roles[] = { ROLE_MLP_GATE, ROLE_MLP_UP, ROLE_MLP_DOWN };
+    u64 bytes = 0, from = clock_us();
+    for (u32 layer = 0; layer < model_shape()->layer_count; layer++)
+        for (u32 k = 0; k < COUNT_OF(roles); k++) {
+            const struct ops_matrix *w = weights_matrix(layer, roles[k]);
+            struct ops_product p = { .w = w, .x = x, .y = y, .rows = 1 };
+            TRY(model_ops()->product(&p));
+            bytes += w->packed_bytes;
+        }
+    TRY(model_ops()->sync());
+    f->read_gb = (f64)bytes / seconds_since(from) * 1e-9;
+    return OK;
+}
+
+static enum err measure(struct figures *f, bool quick)
+{
+    const struct model_shape *s = model_shape();
+    u32 longest = PREFILLS[f->prefill_count - 1];
+    u64 wide = MAX(MAX(s->vocab, s->ffn), s->hidden);
+    u32 *ids = arena_heap_alloc(4ull * longest);
+    f32 *logits = arena_heap_alloc(4ull * s->vocab);
+    u8 *x = arena_heap_alloc(PEAK_ROWS * 4ull * MAX(s->hidden, s->ffn));
+    u8 *y = arena_heap_alloc(PEAK_ROWS * 4ull * wide);
+    enum err err = OK;
+    if (ids == NULL || logits == NULL || x == NULL || y == NULL)
+        err = fail(ERR_MEMORY, "bench: no memory for its buffers");
+    if (err == OK) {
+        memset(x, 0, PEAK_ROWS * 4ull * MAX(s->hidden, s->ffn));
+        fill_ids(ids, longest);
+        err = measure_prefill(f, ids, logits);
+    }
+    if (err == OK) err = measure_decode(f, ids, quick ? DECODE_QUICK_ROWS : DECODE_ROWS, logits);
+    if (err == OK) err = measure_resume(f, ids, logits);
+    if (err == OK) err = measure_peak(f, x, y);
+    if (err == OK) err = measure_read(f, x, y);
+    arena_heap_free(ids);
+    arena_heap_free(logits);
+    arena_heap_free(x);
+    arena_heap_free(y);
+    return err;
+}
+
+/* ---------------------------------------------------------------- printing */
+static enum err print_json(const struct figures *f)
+{
+    struct json_out out = { 0 };
+    char word[16];
+    json_put_object(&out);
+    json_put_key(&out, "model");
+    json_put_cstr(&out, model_name());
+    json_put_key(&out, "prefill_tokens_per_s");
+    json_put_object(&out);
+    for (u32 i = 0; i < f->prefill_count; i++) {
+        snprintf(word, sizeof word, "%u", PREFILLS[i]);
+        json_put_key(&out, word);
+        json_put_f64(&out, f->prefill[i]);
+    }
+    json_put_object_end(&out);
+    json_put_key(&out, "decode_tokens_per_s");
+    json_put_f64(&out, f->decode);
+    json_put_key(&out, "resume_ms");
+    json_put_f64(&out, f->resume_ms);
+    json_put_key(&out, "peak_gflops");
+    json_put_f64(&out, f->peak_gflops);
+    json_put_key(&out, "read_gb_per_s");
+    json_put_f64(&out, f->read_gb);
+    json_put_key(&out, "threads");
+    json_put_u64(&out, model_ops()->thread_count);
+    json_put_key(&out, "level");
+    json_put_cstr(&out, model_ops()->level);
+    json_put_key(&out, "levels");
+    json_put_array(&out);
+    for (u32 i = 0; i < COUNT_OF(LEVELS); i++)
+        if (cpu_has_level(LEVELS[i])) json_put_cstr(&out, LEVELS[i]);
+    json_put_array_end(&out);
+    json_put_object_end(&out);
+    enum err err = json_out_check(&out);
+    if (err == OK) printf("%.*s\n", (int)out.bytes, out.text);
+    json_out_close(&out);
+    return err;
+}
+
+static void print_table(const struct figures *f)
+{
+    printf("%s, level %s, %u threads\n", model_name(), model_ops()->level,
+           model_ops()->thread_count);
+    for (u32 i = 0; i < f->prefill_count; i++)
+        printf("prefill %5u tokens %10.1f tokens/s\n", PREFILLS[i], f->prefill[i]);
+    printf("decode %25.1f tokens/s\n", f->decode);
+    printf("resume %25.2f ms\n", f->resume_ms);
+    printf("products, %u rows %15.1f GFLOP/s\n", PEAK_ROWS, f->peak_gflops);
+    printf("products, 1 row %16.1f GB/s of weights\n", f->read_gb);
+}
+
+enum err bench_run(const struct options *o)
+{
+    struct figures f = { .prefill_count = o->quick ? 2 : PREFILL_CAP };
+    enum err err = open_model(&o->profile, PREFILLS[f.prefill_count - 1] + MARGIN_ROWS);
+    if (err == OK) err = measure(&f, o->quick);
+    if (err == OK && o->json) err = print_json(&f);
+    else if (err == OK) print_table(&f);
+    model_close();
+    arena_close();
+    return err;
+}
