@@ -92,8 +92,9 @@ struct budget_graph {
 };
 
 /* Empty graph, then the inner nodes board (cap: board_bytes, at most the machine's memory), fixed,
- * live, caches (cap: cache_budget_bytes), the leaves free and books (the arenas' own rows); keeps the profile's floor and [yield] lines.
- * ~300 KiB: `g` stands in a table or static, never on a stack.  ERR_CONFIG. */
+ * live, caches (cap: cache_budget_bytes) and the leaves free and books (the arenas' own rows);
+ * keeps the profile's floor and [yield] lines.  ~300 KiB: `g` stands in a table or static, never on
+ * a stack.  ERR_CONFIG. */
 MUST_USE enum err budget_graph_board(struct budget_graph *g, const struct profile_row *profile);
 
 /* Adds a node; *node_out may be NULL.  ERR_CONFIG: name twice or too long, unknown parent (nearest

@@ -242,7 +242,8 @@ static void edge_orders(const struct job *j, const struct budget_want *want, u32
     for (u32 i = 0; i < g->edge_count; i++) {
         const struct budget_edge *e = &g->edge[i];
         if (!is_under(g, want->node, e->taker)) continue;
-        for (u32 v = 0; v < g->node_count; v++) {
+        bool leaf = g->node[e->victim].used_kind != USED_CHILDREN;
+        for (u32 v = leaf ? e->victim : 0; v < (leaf ? e->victim + 1 : g->node_count); v++) {
             if (v == want->node || !is_under(g, v, e->victim)) continue;
             if (!want->must && g->node[v].node_class <= g->node[want->node].node_class) continue;
             order[v] = MIN(order[v], e->order);
@@ -307,23 +308,48 @@ static u64 largest(const struct budget_tables *t, const struct draft *d,
     return MIN(lo + from * unit, hi);
 }
 
+/* What stops `lo` bytes of the want even were every record taken that its edges and the nodes'
+ * reserves allow, their bytes free wherever they lie: if that does not fit, no victims do. */
+static struct verdict at_best(const struct job *j, const struct budget_want *want,
+                              const u32 *order, u64 lo)
+{
+    struct draft d = j->draft;
+    u64 freed[BUDGET_NODE_CAP] = { 0 };
+    for (u32 i = 0; i < j->record_count; i++) {
+        const struct budget_record *r = &j->records[i];
+        if (order[r->node] == NONE || j->gone[i] || r->pinned) continue;
+        freed[r->node] += r->freed_bytes;
+        if (r->arena != NONE) d.freed[r->arena] += r->freed_bytes;
+        else if (j->g->node[r->node].pool == POOL_BOARD) d.uncounted += r->freed_bytes;
+    }
+    for (u32 a = 0; a < j->t->arena_count; a++) draft_arena(j->t, &d, a);
+    for (u32 n = 0; n < j->g->node_count; n++) {
+        u64 over = d.used[n] - MIN(d.used[n], j->g->node[n].reserve_bytes);
+        if (freed[n] > 0) draft_move(j->g, &d, n, 0, MIN(freed[n], over));
+    }
+    return draft_fits(j->t, &d, want->node, want->arena, lo, want->must);
+}
+
 /* Takes victims until `hi` bytes of the want fit.  Where a limit binds that no victim loosens, hi
  * comes down to where that limit ends (never under lo) and the rest goes on; each step takes one
- * victim, lowers hi or ends. */
-static void take_victims(struct job *j, const struct budget_want *want, u64 lo, u64 hi)
+ * victim, lowers hi or ends.  The verdict on lo with all of them taken comes back. */
+static struct verdict take_victims(struct job *j, const struct budget_want *want, u64 lo, u64 hi)
 {
     u32 order[BUDGET_NODE_CAP];
     struct verdict v = draft_fits(j->t, &j->draft, want->node, want->arena, hi, want->must);
-    if (v.fits || j->record_count == 0) return;
+    if (v.fits || j->record_count == 0)
+        return draft_fits(j->t, &j->draft, want->node, want->arena, lo, want->must);
     edge_orders(j, want, order);
-    while (!v.fits) {
+    struct verdict best = at_best(j, want, order, lo);
+    while (!v.fits && best.fits) {
         struct verdict before = v;
         heap_fill(j, order, v);
         while (!v.fits && v.why == before.why && v.limit == before.limit) {
             u32 record = heap_take(j);
             if (record == NONE) {
                 hi = largest(j->t, &j->draft, want, lo, hi, &v);
-                if (hi == UINT64_MAX) return;
+                if (hi == UINT64_MAX)
+                    return draft_fits(j->t, &j->draft, want->node, want->arena, lo, want->must);
             } else {
                 j->gone[record] = true;
                 j->out->victim[j->out->victim_count++] = record;
@@ -332,6 +358,7 @@ static void take_victims(struct job *j, const struct budget_want *want, u64 lo, 
             v = draft_fits(j->t, &j->draft, want->node, want->arena, hi, want->must);
         }
     }
+    return best;
 }
 
 /* Backwards over the victims from `first` on: those without which `bytes` still fit stay. */
@@ -362,13 +389,13 @@ static bool settle(struct job *j, u32 i, u64 lo, u64 hi)
     const struct budget_want *want = &j->wants[i];
     struct budget_grant *grant = &j->out->grant[i];
     u32 first = j->out->victim_count;
-    take_victims(j, want, lo, hi);
+    struct verdict least = take_victims(j, want, lo, hi);
     struct verdict v = draft_fits(j->t, &j->draft, want->node, want->arena, hi, want->must);
     u64 bytes = largest(j->t, &j->draft, want, lo, hi, NULL);
+    if (bytes == UINT64_MAX) v = least;
     grant->why = v.why;
     grant->limit = v.limit;
     if (bytes == UINT64_MAX) {
-        v = draft_fits(j->t, &j->draft, want->node, want->arena, lo, want->must);
         if (want->must) j->out->short_bytes = v.short_bytes;    /* with all victims taken    */
         give_back(j, want, 0, first);
         return false;
