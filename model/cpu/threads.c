@@ -1,8 +1,9 @@
 /* model/cpu/threads.c - the pool of compute threads.
  *
  * `ticket` is (job number << 32 | next task).  A thread reads it, then the job's fields, then takes
- * the task by compare-and-swap: that succeeds only while the same job still has tasks, and the
- * caller rewrites the fields only after all tasks were done, so the fields read are the job's.
+ * the task by compare-and-swap: that succeeds only while the ticket stands.  The caller rewrites
+ * the fields only after all tasks were done and the ticket was closed, so the fields read are the
+ * job's; else a thread late from a job of 4 tasks could take a fifth by the next job's count.
  * A slow or descheduled thread delays a job only by the task it holds. */
 #include "model/cpu/threads.h"
 
@@ -181,6 +182,7 @@ void threads_run(threads_fn *fn, const void *owner, u32 task_count)
         for (u32 task = 0; task < task_count; task++) fn(owner, task, 0);
     } else {
         u32 number = atomic_load(&pool.wake) + 1;
+        atomic_store(&pool.ticket, (u64)number << 32 | UINT32_MAX);     /* closed: see above   */
         atomic_store(&pool.fn, fn);
         atomic_store(&pool.owner, owner);
         atomic_store(&pool.task_count, task_count);

@@ -37,6 +37,24 @@ TEST(every_task_of_a_job_runs_once_and_flushes_subnormals)
     CHECK(tiny * 0.01f != 0.0f);
 }
 
+/* A worker late from one job must not take a task of the next: with more tasks in the next job it
+ * once ran a task too many, and the caller waited for ever. */
+TEST(jobs_of_growing_length_in_quick_succession_end_and_run_each_task_once)
+{
+    static const u32 count = 4;
+    CHECK_OK(threads_open(count));
+    for (u32 t = 0; t < TASKS; t++) atomic_store(&runs[t], 0);
+    const u32 rounds = 60000;
+    for (u32 round = 0; round < rounds; round++) threads_run(count_task, &count, 2 + round % 7);
+    threads_close();
+    for (u32 t = 0; t < 8; t++) {
+        u32 want = 0;
+        for (u32 length = 2; length < 9; length++)
+            if (t < length) want += rounds / 7 + (length - 2 < rounds % 7 ? 1 : 0);
+        CHECK_EQ(runs[t], want);
+    }
+}
+
 TEST(too_many_threads_are_refused_by_name)
 {
     CHECK(threads_open(0) == ERR_LIMIT);
