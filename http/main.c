@@ -3,6 +3,7 @@
 
 #include "http/cli/bench.h"
 #include "http/cli/mem.h"
+#include "http/cli/run.h"
 #include "http/cli/serve.h"
 #include "http/cli/tiny.h"
 #include "http/options.h"
@@ -10,6 +11,7 @@
 static const struct { enum options_word word; enum err (*run)(const struct options *o); } words[] = {
     { WORD_SERVE, serve_run },
     { WORD_MEM, mem_run },
+    { WORD_RUN, run_run },
     { WORD_BENCH, bench_run },
     { WORD_TINY, tiny_run },
 };

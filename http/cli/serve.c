@@ -87,38 +87,6 @@ static void progress_stop(void)
     progress.runs = false;
 }
 
-/* ---------------------------------------------------------------- what the text side is told */
-
-static u8 effort_of(u32 effort)
-{
-    static const u8 of[] = { [EFFORT_XHIGH] = TEMPLATE_EFFORT_XHIGH,
-                             [EFFORT_MEDIUM] = TEMPLATE_EFFORT_MEDIUM,
-                             [EFFORT_LOW] = TEMPLATE_EFFORT_LOW,
-                             [EFFORT_NONE] = TEMPLATE_EFFORT_UNSET };
-    return of[effort];
-}
-
-static void fill_chat(const struct profile_row *p)
-{
-    const struct shape_sampling *s = &model_shape()->sampling;
-    static const enum chat_reasoning_field field[] = {
-        [REASONING_CONTENT] = CHAT_REASONING_CONTENT, [REASONING_PLAIN] = CHAT_REASONING_PLAIN,
-        [REASONING_BOTH] = CHAT_REASONING_BOTH };
-    chat = (struct chat_model){
-        .name = model_name(), .tokenizer = start_tokenizer(), .template_id = start_template(),
-        .ctx = start_ctx(), .created_s = (u64)clock_wall_s(),
-        .sampling = { .temperature = s->temperature, .top_p = s->top_p, .min_p = s->min_p,
-                      .repetition_penalty = s->repetition_penalty, .top_k = s->top_k },
-        .normal = { .late_system_refuse = p->late_system == LATE_REFUSE,
-                    .thinking = p->reasoning_effort == EFFORT_NONE ? TEMPLATE_OFF : TEMPLATE_UNSET,
-                    .effort = effort_of(p->reasoning_effort) },
-        .reference_specials = p->reference_specials, .strict_model = p->strict_model,
-        .test_hooks = p->test_hooks, .reasoning_field = field[p->reasoning_field],
-        .json_depth = p->json_depth, .stop_cap = MIN(p->stop_strings, (u32)TURN_STOP_CAP),
-        .tools_cap = p->tools, .slots = p->parallel,
-    };
-}
-
 static enum err listen_on(const struct profile_row *p)
 {
     return server_open(&(struct server_setup){
@@ -142,7 +110,7 @@ static enum err serve(const struct profile_row *p)
     progress_stop();
     if (err != OK) return err;
     TRY(start_engine());
-    fill_chat(p);
+    start_chat(&chat);
     if (p->force_file[0] != 0) TRY(force_open(p->force_file));
     signals();
     server_ready(&chat);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arena/base/clock.h"
 #include "arena/base/log.h"
 #include "arena/heap.h"
 #include "budget/gate.h"
@@ -205,6 +206,37 @@ enum err start_engine(void)
     start.engine = true;
     stop_vocab(tokenizer_vocab(start.tokenizer));
     return check_room();
+}
+
+static u8 effort_of(u32 effort)
+{
+    static const u8 of[] = { [EFFORT_XHIGH] = TEMPLATE_EFFORT_XHIGH,
+                             [EFFORT_MEDIUM] = TEMPLATE_EFFORT_MEDIUM,
+                             [EFFORT_LOW] = TEMPLATE_EFFORT_LOW,
+                             [EFFORT_NONE] = TEMPLATE_EFFORT_UNSET };
+    return of[effort];
+}
+
+void start_chat(struct chat_model *out)
+{
+    const struct profile_row *p = &start.profile;
+    const struct shape_sampling *s = &model_shape()->sampling;
+    static const enum chat_reasoning_field field[] = {
+        [REASONING_CONTENT] = CHAT_REASONING_CONTENT, [REASONING_PLAIN] = CHAT_REASONING_PLAIN,
+        [REASONING_BOTH] = CHAT_REASONING_BOTH };
+    *out = (struct chat_model){
+        .name = model_name(), .tokenizer = start.tokenizer, .template_id = start.template_id,
+        .ctx = start.room.ctx_rows, .created_s = (u64)clock_wall_s(),
+        .sampling = { .temperature = s->temperature, .top_p = s->top_p, .min_p = s->min_p,
+                      .repetition_penalty = s->repetition_penalty, .top_k = s->top_k },
+        .normal = { .late_system_refuse = p->late_system == LATE_REFUSE,
+                    .thinking = p->reasoning_effort == EFFORT_NONE ? TEMPLATE_OFF : TEMPLATE_UNSET,
+                    .effort = effort_of(p->reasoning_effort) },
+        .reference_specials = p->reference_specials, .strict_model = p->strict_model,
+        .test_hooks = p->test_hooks, .reasoning_field = field[p->reasoning_field],
+        .json_depth = p->json_depth, .stop_cap = MIN(p->stop_strings, (u32)TURN_STOP_CAP),
+        .tools_cap = p->tools, .slots = p->parallel,
+    };
 }
 
 void start_close(void)

@@ -13,6 +13,7 @@
 
 #include "budget/graph.h"
 #include "budget/profile.h"
+#include "http/chat/model.h"
 #include "model/text/template.h"
 #include "model/text/tokenizer.h"
 
@@ -27,6 +28,7 @@ u64 start_ctx(void);                            /* rows a sequence may have     
 /* From start_arenas on. */
 struct budget_graph *start_graph(void);
 /* From start_load on. */
+void start_chat(struct chat_model *out);        /* what the text side is told of the model    */
 const struct tokenizer *start_tokenizer(void);
 enum template_id start_template(void);
 
