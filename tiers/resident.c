@@ -3,7 +3,6 @@
 
 #include "model/state.h"
 #include "tiers/key.h"
-#include "tiers/value.h"
 
 #include <string.h>
 
@@ -101,36 +100,47 @@ static bool better(const struct tier_hit *a, const struct tier_hit *b,
     return mine != other ? mine : x->used_us > y->used_us;
 }
 
-/* What giving this idle slot to the hit would lose. */
-static f64 loss(u32 slot, const struct tier_hit *hit, u64 now_us)
+/* Rows that nobody else holds. */
+static u64 own_rows(u32 record)
 {
-    u32 record = own.record[slot];
-    if (record == NONE) return 0.0;
-    const struct record_row *r = record_at(record);
-    u64 idle_us = now_us > r->used_us ? now_us - r->used_us : 0;
-    u64 half_us = (u64)VALUE_HALF_LIFE_S * 1000000, rows = rows_of(record);
-    if (record == hit->record) return value_of(0, rows - hit->start, idle_us, half_us, 1);
-    return value_of(r->hits, rows - MIN(rows, record_shared_rows(record)) + 1, idle_us, half_us, 1);
+    return rows_of(record) - MIN(rows_of(record), record_shared_rows(record));
 }
 
-/* The slot of a fork or a cold run: empty first, then the least loss, then the oldest. */
-static void choose_slot(struct tier_hit *hit, u64 now_us)
+/* The idle slot with another record that was used longest ago, among those that would lose at most
+ * `most` rows; an empty one before all.  NONE when there is none. */
+static u32 oldest_slot(const struct tier_hit *hit, u64 most)
 {
-    f64 least = 0.0;
+    u32 oldest = NONE;
     for (u32 slot = 0; slot < own.slot_count; slot++) {
-        if (resident_busy(slot)) continue;
-        f64 value = loss(slot, hit, now_us);
-        bool older = hit->slot != NONE && value == least && own.record[slot] != NONE &&
-                     own.record[hit->slot] != NONE &&
-                     record_at(own.record[slot])->used_us <
-                     record_at(own.record[hit->slot])->used_us;
-        if (hit->slot != NONE && !(value < least) && !older) continue;
-        hit->slot = slot;
-        least = value;
+        u32 record = own.record[slot];
+        if (record == NONE) return slot;
+        if (record_at(record)->busy || record == hit->record || own_rows(record) > most) continue;
+        if (oldest == NONE ||
+            record_at(record)->used_us < record_at(own.record[oldest])->used_us) oldest = slot;
     }
-    if (hit->slot == NONE) return;
-    if (hit->record != NONE && own.record[hit->slot] == hit->record) hit->way = WAY_CUT;
-    else hit->victim = own.record[hit->slot];
+    return oldest;
+}
+
+/* The slot of a fork or a cold run.  Longest unused, so that as many conversations as there are
+ * slots can take turns for ever; but a short prompt (a title, a guest) spares conversations of more
+ * than RESIDENT_SPARE times its length while there is another.  The matched slot itself is cut back
+ * when its tail is no more than what the other would lose. */
+static void choose_slot(struct tier_hit *hit, u64 prompt_count)
+{
+    u32 slot = oldest_slot(hit, RESIDENT_SPARE * prompt_count);
+    if (slot == NONE) slot = oldest_slot(hit, UINT64_MAX);
+    if (hit->record != NONE && !record_at(hit->record)->busy) {
+        u64 tail = rows_of(hit->record) - hit->start;
+        bool cut = slot == NONE ||
+                   (own.record[slot] != NONE && tail <= own_rows(own.record[slot]));
+        if (cut) {
+            hit->way = WAY_CUT;
+            hit->slot = record_at(hit->record)->slot;
+            return;
+        }
+    }
+    hit->slot = slot;
+    if (slot != NONE) hit->victim = own.record[slot];
 }
 
 static enum tier_reason reason_of(const struct tier_hit *hit, const struct tier_prompt *prompt)
@@ -144,7 +154,7 @@ static enum tier_reason reason_of(const struct tier_hit *hit, const struct tier_
     return hit->start < usable ? TIER_MEMORY : TIER_REASON_NONE;
 }
 
-void resident_find(const struct tier_prompt *prompt, u64 now_us, struct tier_hit *hit)
+void resident_find(const struct tier_prompt *prompt, struct tier_hit *hit)
 {
     const struct state_shape *shape = state_shape();
     struct tier_hit best = { .record = NONE, .slot = NONE, .victim = NONE,
@@ -170,7 +180,7 @@ void resident_find(const struct tier_prompt *prompt, u64 now_us, struct tier_hit
     best.part_pos = common_best > 0 ? part_pos : UINT64_MAX;
     if (best.record == NONE) best.way = WAY_COLD;
     best.reason = reason_of(&best, prompt);
-    if (best.way != WAY_TAKE) choose_slot(&best, now_us);
+    if (best.way != WAY_TAKE) choose_slot(&best, prompt->count);
     *hit = best;
 }
 

@@ -3,8 +3,8 @@
  * One record a slot that has rows; after a turn it stays there (idle).  A prompt starts at the
  * largest position whose state is held and whose rows are its own ids: at an idle slot's current
  * end it takes the record (the slot goes on with it); anywhere else it forks: into an empty slot,
- * or the idle slot whose loss costs least, be it the matched one, which is then cut back and its
- * abandoned tail dropped.  No turn ever writes rows of another slot.
+ * or the idle one that was used longest ago, or the matched one itself, which is then cut back and
+ * its abandoned tail dropped.  No turn ever writes rows of another slot.
  *
  * Finding is pure; placing, loading and anchors carry out.  Engine thread only. */
 #ifndef TIERS_RESIDENT_H
@@ -14,7 +14,7 @@
 #include "budget/plan.h"
 #include "tiers/record.h"
 
-enum { RESIDENT_SLOT_CAP = 64, RESIDENT_POOL_CAP = 64 };
+enum { RESIDENT_SLOT_CAP = 64, RESIDENT_POOL_CAP = 64, RESIDENT_SPARE = 4 };
 
 enum tier_source { TIER_COLD, TIER_GRID, TIER_TURN, TIER_END, TIER_SOURCE_COUNT };
 enum tier_reason { TIER_REASON_NONE, TIER_PARTED, TIER_SHORT, TIER_NEVER_SEEN, TIER_MEMORY,
@@ -64,7 +64,7 @@ bool resident_on(void);
 u32  resident_record(u32 slot);         /* or NONE                                            */
 bool resident_busy(u32 slot);
 /* Pure.  hit->slot NONE: nothing but source columns of a hit that can't be served now. */
-void resident_find(const struct tier_prompt *prompt, u64 now_us, struct tier_hit *hit);
+void resident_find(const struct tier_prompt *prompt, struct tier_hit *hit);
 /* The idle record, `keep` and `slot`'s own aside, that was used longest ago, or NONE. */
 u32  resident_oldest(u32 keep, u32 slot);
 

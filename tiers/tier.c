@@ -48,9 +48,9 @@ void tier_close(void)
     memset(&own, 0, sizeof own);
 }
 
-void tier_find(const struct tier_prompt *prompt, u64 now_us, struct tier_hit *hit)
+void tier_find(const struct tier_prompt *prompt, struct tier_hit *hit)
 {
-    resident_find(prompt, now_us, hit);
+    resident_find(prompt, hit);
 }
 
 enum err tier_place(struct tier_hit *hit, const struct tier_prompt *prompt, u64 now_us)

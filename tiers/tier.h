@@ -29,7 +29,7 @@ MUST_USE enum err tier_open(const struct tier_setup *setup, struct budget_graph 
 /* Drops every record. */
 void tier_close(void);
 
-void tier_find(const struct tier_prompt *prompt, u64 now_us, struct tier_hit *hit);
+void tier_find(const struct tier_prompt *prompt, struct tier_hit *hit);
 /* As resident_place, resident_unplace, resident_load; load counts the hit. */
 MUST_USE enum err tier_place(struct tier_hit *hit, const struct tier_prompt *prompt, u64 now_us);
 void tier_unplace(struct tier_hit *hit);

@@ -83,7 +83,7 @@ static enum err admit(struct engine *e, struct turn_row *turn)
     struct wants_owner owner = { .e = e, .turn = turn, .prompt = &prompt, .now_us = clock_us() };
 
     for (u64 i = 0; i < prompt.count; i++) e->keys[i] = row->ids[i];
-    tier_find(&prompt, owner.now_us, &owner.hit);
+    tier_find(&prompt, &owner.hit);
     if (owner.hit.slot == NONE) return OK;              /* waits: every slot is busy */
     enum err err = make_room(e, turn, &owner);
     if (err != OK) {

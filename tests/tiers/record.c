@@ -109,7 +109,7 @@ static struct tier_hit begin(const u64 *ids, u64 count, u64 session, u64 more)
 {
     struct tier_prompt prompt = { .keys = ids, .count = count, .session = { session, session } };
     struct tier_hit hit;
-    tier_find(&prompt, now, &hit);
+    tier_find(&prompt, &hit);
     if (hit.slot == NONE) return hit;
     CHECK_OK(tier_place(&hit, &prompt, now));
     CHECK_OK(slot_grow(hit.slot, count + more));
@@ -231,22 +231,44 @@ TEST(with_every_slot_busy_there_is_no_slot)
     house_close();
 }
 
-TEST(the_slot_whose_loss_is_least_gives_way_and_a_tail_before_a_conversation)
+TEST(the_oldest_slot_gives_way_but_a_long_conversation_not_to_a_short_prompt)
 {
     house_open(64);
     fill_keys(5);
-    static const u64 lengths[SLOTS] = { 40, 12, 60, 50 };
+    static const u64 lengths[SLOTS] = { 44, 12, 60, 40 };
     for (u32 i = 0; i < SLOTS; i++) {
         keys[0] = i;
         CHECK_EQ(turn(keys, lengths[i], i, 0).slot, i);
     }
     keys[0] = 50;
-    struct tier_hit hit = turn(keys, 10, 50, 0);
-    CHECK(hit.slot == 1 && hit.way == WAY_COLD);        /* the 12 rows went */
+    struct tier_hit hit = turn(keys, 10, 50, 0);        /* 44 rows are over 4 times 10 */
+    CHECK(hit.slot == 1 && hit.way == WAY_COLD);
+    keys[0] = 51;
+    hit = turn(keys, 11, 51, 0);                        /* 44 are not over 4 times 11: the oldest */
+    CHECK(hit.slot == 0 && hit.way == WAY_COLD);
     keys[0] = 2;
     keys[57] ^= 1;
-    hit = turn(keys, 60, 2, 0);                         /* a tail of 4 rows is less than 10 */
+    hit = turn(keys, 60, 2, 0);                         /* a tail of 4 rows is less than 40 */
     CHECK(hit.way == WAY_CUT && hit.slot == 2 && hit.start == 56);
+    house_close();
+}
+
+TEST(as_many_conversations_as_slots_take_turns_without_reading_again)
+{
+    house_open(64);
+    fill_keys(9);
+    for (u64 i = 0; i < SLOTS; i++) {                   /* old ones with many hits */
+        keys[0] = 100 + i;
+        for (u64 n = 60; n < 70; n += 2) turn(keys, n, 100 + i, 0);
+    }
+    u64 len[SLOTS] = { 0 };
+    for (u32 round = 0; round < 5 * SLOTS; round++) {
+        u32 who = round % SLOTS;
+        keys[0] = who;
+        struct tier_hit hit = turn(keys, 20 + len[who], who, 2);
+        CHECK_EQ(hit.start, len[who] == 0 ? 0 : 20 + len[who] - 3);
+        len[who] += 5;
+    }
     house_close();
 }
 
