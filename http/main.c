@@ -1,4 +1,6 @@
-/* http/main.c - the table of words; each is a file of http/cli.  Exit: 0 done, 1 failed, 2 usage. */
+/* http/main.c - the table of words; each is a file of http/cli.
+ *
+ * Exit code: 0 done, 1 failed, 2 bad usage. */
 #include <stdio.h>
 
 #include "http/cli/bench.h"
@@ -8,7 +10,10 @@
 #include "http/cli/tiny.h"
 #include "http/options.h"
 
-static const struct { enum options_word word; enum err (*run)(const struct options *o); } words[] = {
+static const struct {
+    enum options_word word;
+    enum err (*run)(const struct options *o);
+} words[] = {
     { WORD_SERVE, serve_run },
     { WORD_MEM, mem_run },
     { WORD_RUN, run_run },

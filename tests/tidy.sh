@@ -101,9 +101,9 @@ for path in sources:
             breach(path, start, f"a function of {length} lines, at most {FUNCTION_LINES}")
     if path.endswith(".h"):
         parts = path[:-2].split("/")
-        guard = "_".join(parts[-2:]).upper().replace("-", "_") + "_H"
-        if f"#ifndef {guard}\n#define {guard}\n" not in raw:
-            breach(path, 0, f"the guard is not {guard}")
+        guards = ["_".join(p).upper() + "_H" for p in (parts[-2:], parts)]
+        if not any(f"#ifndef {g}\n#define {g}\n" in raw for g in guards):
+            breach(path, 0, f"the guard is not {guards[0]}")
     for n, line in enumerate(bare, 1):
         if not test:
             if re.search(r"\b(malloc|calloc|realloc|mmap|munmap|aligned_alloc|posix_memalign|strdup|strndup|asprintf|vasprintf|cudaMalloc)\s*\(", line):
