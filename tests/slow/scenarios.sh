@@ -22,7 +22,7 @@ with Server(["--model", sys.argv[1], "--template", "3.8", "--ctx", "16384"]) as 
     t.check({x["scenario"] for x in lines} >= {"cold", "again", "grow", "longgen", "fork", "tail"},
             f"every scenario reported: {[x['scenario'] for x in lines]}")
     for x in lines:
-        t.check(x["ok"] and not x["error"], f"{x['scenario']} ran to its end: {x['error']}")
+        t.check(x.get("ok") and not x.get("error"), f"{x['scenario']} ran to its end: {x.get('error')}")
         bound = GRID + SLACK - 1 if x["scenario"] == "tail" else SLACK
         for i, turn in enumerate(x.get("turns", [])[1:], 1):
             t.check(turn["excess"] is not None and turn["excess"] <= bound,
