@@ -88,6 +88,11 @@ static void candidate(u32 record, u64 limit, const struct tier_prompt *prompt, s
     }
 }
 
+static bool same_session(u32 record, const u64 session[2])
+{
+    return memcmp(record_at(record)->session, session, 2 * sizeof *session) == 0;
+}
+
 /* Later start first; then what costs nothing, the caller's own session, the newest. */
 static bool better(const struct tier_hit *a, const struct tier_hit *b,
                    const struct tier_prompt *prompt)
@@ -95,8 +100,8 @@ static bool better(const struct tier_hit *a, const struct tier_hit *b,
     if (b->record == NONE || a->start != b->start) return b->record == NONE || a->start > b->start;
     if ((a->way == WAY_TAKE) != (b->way == WAY_TAKE)) return a->way == WAY_TAKE;
     const struct record_row *x = record_at(a->record), *y = record_at(b->record);
-    bool mine = memcmp(x->session, prompt->session, sizeof x->session) == 0;
-    bool other = memcmp(y->session, prompt->session, sizeof y->session) == 0;
+    bool mine = same_session(a->record, prompt->session);
+    bool other = same_session(b->record, prompt->session);
     return mine != other ? mine : x->used_us > y->used_us;
 }
 
@@ -121,26 +126,34 @@ static u32 oldest_slot(const struct tier_hit *hit, u64 most)
     return oldest;
 }
 
+/* The matched slot is cut back rather than another conversation lost: its tail is what the same
+ * session abandoned, or belongs to one that is not used any more. */
+static bool cut_rather(const struct tier_hit *hit, u32 slot, const struct tier_prompt *prompt)
+{
+    if (hit->record == NONE || record_at(hit->record)->busy) return false;
+    if (slot == NONE) return true;
+    u32 victim = own.record[slot];
+    if (victim == NONE) return false;
+    if (!same_session(hit->record, prompt->session))
+        return record_at(hit->record)->used_us < record_at(victim)->used_us;
+    return !same_session(victim, prompt->session) ||
+           rows_of(hit->record) - hit->start <= own_rows(victim);
+}
+
 /* The slot of a fork or a cold run.  Longest unused, so that as many conversations as there are
  * slots can take turns for ever; but a short prompt (a title, a guest) spares conversations of more
- * than RESIDENT_SPARE times its length while there is another.  The matched slot itself is cut back
- * when its tail is no more than what the other would lose. */
-static void choose_slot(struct tier_hit *hit, u64 prompt_count)
+ * than RESIDENT_SPARE times its length while there is another. */
+static void choose_slot(struct tier_hit *hit, const struct tier_prompt *prompt)
 {
-    u32 slot = oldest_slot(hit, RESIDENT_SPARE * prompt_count);
+    u32 slot = oldest_slot(hit, RESIDENT_SPARE * prompt->count);
     if (slot == NONE) slot = oldest_slot(hit, UINT64_MAX);
-    if (hit->record != NONE && !record_at(hit->record)->busy) {
-        u64 tail = rows_of(hit->record) - hit->start;
-        bool cut = slot == NONE ||
-                   (own.record[slot] != NONE && tail <= own_rows(own.record[slot]));
-        if (cut) {
-            hit->way = WAY_CUT;
-            hit->slot = record_at(hit->record)->slot;
-            return;
-        }
-    }
     hit->slot = slot;
-    if (slot != NONE) hit->victim = own.record[slot];
+    if (cut_rather(hit, slot, prompt)) {
+        hit->way = WAY_CUT;
+        hit->slot = record_at(hit->record)->slot;
+    } else if (slot != NONE) {
+        hit->victim = own.record[slot];
+    }
 }
 
 static enum tier_reason reason_of(const struct tier_hit *hit, const struct tier_prompt *prompt)
@@ -180,7 +193,7 @@ void resident_find(const struct tier_prompt *prompt, struct tier_hit *hit)
     best.part_pos = common_best > 0 ? part_pos : UINT64_MAX;
     if (best.record == NONE) best.way = WAY_COLD;
     best.reason = reason_of(&best, prompt);
-    if (best.way != WAY_TAKE) choose_slot(&best, prompt->count);
+    if (best.way != WAY_TAKE) choose_slot(&best, prompt);
     *hit = best;
 }
 
