@@ -17,6 +17,7 @@
 #include "http/turn/submit.h"
 #include "model/forward.h"
 #include "model/model.h"
+#include "tests/cold.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -206,6 +207,41 @@ static __attribute__((unused)) void micro_run(struct micro_ask *a)
 {
     micro_push(a);
     micro_wait(a);
+}
+
+/* A new prompt of `count` ids drawn by `seed`, which is its session too. */
+static __attribute__((unused)) void micro_prompt(struct micro_ask *a, u64 count, u64 seed,
+                                                 u64 max_tokens)
+{
+    memset(a, 0, sizeof *a);
+    micro_random_ids(a->ids, count, seed, 0);
+    a->id_count = count;
+    a->max_tokens = max_tokens;
+    a->session = seed;
+}
+
+/* The next prompt: the last one, its answer and `more` new ids.  `to` may be `from`. */
+static __attribute__((unused)) void micro_continue(struct micro_ask *to,
+                                                   const struct micro_ask *from, u64 more, u64 seed)
+{
+    u64 count = from->id_count;
+    if (to != from) *to = *from;
+    memcpy(to->ids + count, from->out, from->out_count * sizeof *to->ids);
+    count += from->out_count;
+    micro_random_ids(to->ids + count, more, seed, count);
+    to->id_count = count + more;
+    to->forced_count = 0;
+}
+
+/* What stands in the slot of a finished turn equals a cold run: prompt, the forwarded part of its
+ * answer, and the logits its last id was sampled from. */
+static __attribute__((unused)) void micro_equals_cold(const struct micro_ask *a)
+{
+    u32 ids[2 * MICRO_IDS], slot = a->result.slot;
+    u64 count = a->id_count + a->result.generated - MIN(a->result.generated, 1u);
+    memcpy(ids, a->ids, a->id_count * sizeof *ids);
+    memcpy(ids + a->id_count, a->out, a->out_count * sizeof *ids);
+    cold_compare(micro.set.slot_count, slot, ids, count, micro.logits + (u64)slot * micro.vocab);
 }
 
 #endif

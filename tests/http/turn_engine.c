@@ -1,49 +1,13 @@
 /* tests/http/turn_engine.c - a resumed turn equals the cold run of its served ids: rows, sections
  * and logits by memcmp, after every way to resume, cancel and fail. */
 #include "tests/micro.h"
-#include "tests/cold.h"
 
 static struct micro_ask ask, next, side;
-
-/* What stands in the slot of a finished turn equals a cold run: prompt, the forwarded part of its
- * answer, and the logits its last id was sampled from. */
-static void equals_cold(const struct micro_ask *a, u32 slot)
-{
-    u32 ids[2 * MICRO_IDS];
-    u64 count = a->id_count + a->result.generated - MIN(a->result.generated, 1u);
-    memcpy(ids, a->ids, a->id_count * sizeof *ids);
-    memcpy(ids + a->id_count, a->out, a->out_count * sizeof *ids);
-    cold_compare(micro.set.slot_count, slot, ids, count, micro.logits + (u64)slot * micro.vocab);
-}
-
-static void prompt(struct micro_ask *a, u64 count, u64 seed, u64 max_tokens)
-{
-    memset(a, 0, sizeof *a);
-    micro_random_ids(a->ids, count, seed, 0);
-    a->id_count = count;
-    a->max_tokens = max_tokens;
-    a->session = seed;
-}
-
-/* The next prompt: the last one, its answer and `more` new ids. */
-static void continue_talk(struct micro_ask *to, const struct micro_ask *from, u64 more, u64 seed)
-{
-    u64 count = from->id_count;
-    if (to != from) {
-        *to = *from;
-        memset(&to->result, 0, sizeof to->result);
-    }
-    memcpy(to->ids + count, from->out, from->out_count * sizeof *to->ids);
-    count += from->out_count;
-    micro_random_ids(to->ids + count, more, seed, count);
-    to->id_count = count + more;
-    to->forced_count = 0;
-}
 
 TEST(a_cold_turn_then_the_next_forwards_only_what_is_new)
 {
     micro_open(&(struct micro_setup){ 0 });
-    prompt(&ask, 70, 1, 6);
+    micro_prompt(&ask, 70, 1, 6);
     micro_run(&ask);
     CHECK_EQ(ask.result.finish, FINISH_LENGTH);
     CHECK_EQ(ask.result.source, SOURCE_COLD);
@@ -51,16 +15,16 @@ TEST(a_cold_turn_then_the_next_forwards_only_what_is_new)
     CHECK_EQ(ask.result.cached, 0);
     CHECK_EQ(ask.result.forwarded, 70);
     CHECK_EQ(ask.out_count, 6);
-    equals_cold(&ask, ask.result.slot);
+    micro_equals_cold(&ask);
 
-    continue_talk(&next, &ask, 9, 2);
+    micro_continue(&next, &ask, 9, 2);
     micro_run(&next);
     CHECK_EQ(next.result.source, SOURCE_END);
     CHECK_EQ(next.result.cached, 75);           /* the last sampled id was never forwarded */
     CHECK_EQ(next.result.forwarded, 10);
     CHECK_EQ(next.result.reason, REASON_NONE);
     CHECK(next.result.part_pos == UINT64_MAX);
-    equals_cold(&next, next.result.slot);
+    micro_equals_cold(&next);
     micro_close();
 }
 
@@ -68,7 +32,7 @@ TEST(the_same_prompt_again_forwards_one_token_with_one_slot_or_two)
 {
     for (u32 slots = 1; slots <= 2; slots++) {
         micro_open(&(struct micro_setup){ .slot_count = slots });
-        prompt(&ask, 70, 3, 5);
+        micro_prompt(&ask, 70, 3, 5);
         next = ask;
         micro_run(&ask);
         for (u32 i = 0; i < 3; i++) {
@@ -78,7 +42,7 @@ TEST(the_same_prompt_again_forwards_one_token_with_one_slot_or_two)
             CHECK_EQ(next.result.forwarded, 1);
             CHECK_EQ(next.result.reason, REASON_NONE);
             CHECK(memcmp(ask.out, next.out, sizeof ask.out[0] * 5) == 0);
-            equals_cold(&next, next.result.slot);
+            micro_equals_cold(&next);
         }
         micro_close();
     }
@@ -87,7 +51,7 @@ TEST(the_same_prompt_again_forwards_one_token_with_one_slot_or_two)
 TEST(an_edit_in_the_prompt_starts_at_the_last_line_or_mark_below_it)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2 });
-    prompt(&ask, 120, 4, 4);
+    micro_prompt(&ask, 120, 4, 4);
     ask.mark[0] = (struct turn_mark){ .pos = 17, .kind = MARK_HEAD };
     ask.mark[1] = (struct turn_mark){ .pos = 77, .kind = MARK_USER };
     ask.mark_count = 2;
@@ -106,7 +70,7 @@ TEST(an_edit_in_the_prompt_starts_at_the_last_line_or_mark_below_it)
         if (row[i].start > 0) CHECK_EQ(next.result.reason, REASON_PARTED);
         else CHECK_EQ(next.result.reason, REASON_SHORT);
         CHECK_EQ(next.result.part_pos, row[i].edit);
-        equals_cold(&next, next.result.slot);
+        micro_equals_cold(&next);
         next.ids[row[i].edit] ^= 1;
     }
     micro_close();
@@ -115,24 +79,24 @@ TEST(an_edit_in_the_prompt_starts_at_the_last_line_or_mark_below_it)
 TEST(going_back_two_turns_resumes_at_the_end_before)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2 });
-    prompt(&ask, 40, 5, 6);
+    micro_prompt(&ask, 40, 5, 6);
     micro_run(&ask);
-    continue_talk(&next, &ask, 20, 6);
+    micro_continue(&next, &ask, 20, 6);
     micro_run(&next);
-    continue_talk(&side, &ask, 25, 7);
+    micro_continue(&side, &ask, 25, 7);
     micro_run(&side);
     CHECK_EQ(side.result.source, SOURCE_END);
     CHECK_EQ(side.result.cached, 45);
     CHECK_EQ(side.result.reason, REASON_PARTED);
-    equals_cold(&side, side.result.slot);
+    micro_equals_cold(&side);
     micro_close();
 }
 
 TEST(two_slots_run_together_and_each_equals_its_cold_run)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2 });
-    prompt(&ask, 90, 8, 12);
-    prompt(&side, 61, 9, 17);
+    micro_prompt(&ask, 90, 8, 12);
+    micro_prompt(&side, 61, 9, 17);
     micro_push(&ask);
     micro_push(&side);
     bool a = false, b = false;
@@ -144,15 +108,15 @@ TEST(two_slots_run_together_and_each_equals_its_cold_run)
     CHECK(a && b);
     CHECK_EQ(ask.result.finish, FINISH_LENGTH);
     CHECK_EQ(side.result.finish, FINISH_LENGTH);
-    equals_cold(&ask, 0);
-    equals_cold(&side, 1);
+    micro_equals_cold(&ask);
+    micro_equals_cold(&side);
     micro_close();
 }
 
 TEST(forced_ids_are_the_answer_and_the_rows_are_real)
 {
     micro_open(&(struct micro_setup){ 0 });
-    prompt(&ask, 50, 10, 0);
+    micro_prompt(&ask, 50, 10, 0);
     ask.forced_count = 20;
     micro_random_ids(ask.forced, 20, 11, 0);
     ask.forced[19] = micro.eos;
@@ -162,12 +126,12 @@ TEST(forced_ids_are_the_answer_and_the_rows_are_real)
     CHECK_EQ(ask.result.generated, 20);
     CHECK_EQ(ask.out_count, 19);
     CHECK(memcmp(ask.out, ask.forced, 19 * sizeof ask.out[0]) == 0);
-    equals_cold(&ask, 0);
-    continue_talk(&next, &ask, 5, 12);          /* all of the answer was forwarded but its eos */
+    micro_equals_cold(&ask);
+    micro_continue(&next, &ask, 5, 12);          /* all of the answer was forwarded but its eos */
     next.ids[69] = micro.eos;
     micro_run(&next);
     CHECK_EQ(next.result.cached, 69);
-    equals_cold(&next, 0);
+    micro_equals_cold(&next);
     micro_close();
 }
 
@@ -181,9 +145,9 @@ static void change(struct micro_ask *t, u64 pick, u64 seed)
 {
     u64 ways = pick % 10, room = micro.set.ctx - 40;
     if (t->id_count == 0 || t->id_count + t->out_count > room) {
-        prompt(t, 1 + rng_u64(seed, 1) % 130, seed, 0);
+        micro_prompt(t, 1 + rng_u64(seed, 1) % 130, seed, 0);
     } else if (ways < 5) {
-        continue_talk(t, t, 1 + rng_u64(seed, 2) % 40, seed);
+        micro_continue(t, t, 1 + rng_u64(seed, 2) % 40, seed);
     } else if (ways < 7) {
         u64 at = rng_u64(seed, 3) % t->id_count;
         t->ids[at] = 4 + (t->ids[at] + 1) % (micro.vocab - 24);
@@ -208,7 +172,6 @@ static void random_talks(const struct micro_setup *setup, u64 seed, u32 rounds, 
         u64 draw = rng_u64(seed, round), cancel_after = UINT64_MAX;
         u32 first = (u32)(draw % TALKS), count = 1 + (u32)(draw >> 8) % 2, left = count;
         bool done[TALKS] = { false };
-        u32 slot[TALKS];
         if ((draw >> 16) % 5 == 0) cancel_after = (draw >> 24) % 8;
         for (u32 i = 0; i < count; i++) {
             struct micro_ask *t = &talk[(first + i) % TALKS];
@@ -223,13 +186,12 @@ static void random_talks(const struct micro_setup *setup, u64 seed, u32 rounds, 
                 struct micro_ask *t = &talk[(first + i) % TALKS];
                 if (done[i] || !micro_poll(t)) continue;
                 done[i] = true;
-                slot[i] = t->result.slot;
                 left--;
                 *cached += t->result.cached;
                 CHECK(t->result.finish == FINISH_LENGTH || t->result.finish == FINISH_STOP ||
                       t->result.finish == FINISH_CANCELLED);
-                if (slot[i] == NONE || t->result.finish == FINISH_CANCELLED) continue;
-                equals_cold(t, slot[i]);
+                if (t->result.finish == FINISH_CANCELLED) continue;
+                micro_equals_cold(t);
             }
         }
     }
@@ -266,9 +228,9 @@ TEST(a_failing_commit_is_a_refusal_or_a_shorter_cache_never_another_token)
     for (u32 n = 1; fired; n++) {
         CHECK(n < 400);
         micro_open(&(struct micro_setup){ .slot_count = 2, .reserve_tokens = 4 });
-        prompt(&ask, 80, 20, 10);
+        micro_prompt(&ask, 80, 20, 10);
         micro_run(&ask);
-        continue_talk(&next, &ask, 30, 21);
+        micro_continue(&next, &ask, 30, 21);
         side = next;
         side.ids[60] ^= 1;
         space_host_fail_commit(n);
@@ -277,13 +239,13 @@ TEST(a_failing_commit_is_a_refusal_or_a_shorter_cache_never_another_token)
         fired = space_host_fail_left() == 0;
         space_host_fail_commit(0);
         if (next.result.finish == FINISH_ERROR) CHECK_EQ(next.result.error, ERR_MEMORY);
-        if (side.result.finish != FINISH_ERROR) equals_cold(&side, side.result.slot);
+        if (side.result.finish != FINISH_ERROR) micro_equals_cold(&side);
         micro_run(&next);
         CHECK_EQ(next.result.finish, FINISH_LENGTH);
-        equals_cold(&next, next.result.slot);
+        micro_equals_cold(&next);
         micro_run(&side);
         CHECK_EQ(side.result.finish, FINISH_LENGTH);
-        equals_cold(&side, side.result.slot);
+        micro_equals_cold(&side);
         micro_close();
     }
 }

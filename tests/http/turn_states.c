@@ -1,7 +1,6 @@
 /* tests/http/turn_states.c - a turn's states: queue, cancel at each, pause, memory, drain, threads,
  * commands. */
 #include "tests/micro.h"
-#include "tests/cold.h"
 
 #include "arena/base/hash.h"
 
@@ -9,24 +8,6 @@
 #include <stdio.h>
 
 static struct micro_ask ask, next, other[16];
-
-static void prompt(struct micro_ask *a, u64 count, u64 seed, u64 max_tokens)
-{
-    memset(a, 0, sizeof *a);
-    micro_random_ids(a->ids, count, seed, 0);
-    a->id_count = count;
-    a->max_tokens = max_tokens;
-    a->session = seed;
-}
-
-static void equals_cold(const struct micro_ask *a)
-{
-    u32 ids[2 * MICRO_IDS], slot = a->result.slot;
-    u64 count = a->id_count + a->result.generated - MIN(a->result.generated, 1u);
-    memcpy(ids, a->ids, a->id_count * sizeof *ids);
-    memcpy(ids + a->id_count, a->out, a->out_count * sizeof *ids);
-    cold_compare(micro.set.slot_count, slot, ids, count, micro.logits + (u64)slot * micro.vocab);
-}
 
 static void passes_until(const struct micro_ask *a, enum submit_state state)
 {
@@ -41,22 +22,22 @@ static void passes_until(const struct micro_ask *a, enum submit_state state)
 TEST(one_token_the_context_end_and_bad_prompts_end_as_they_should)
 {
     micro_open(&(struct micro_setup){ .ctx = 64 });
-    prompt(&ask, 10, 1, 1);
+    micro_prompt(&ask, 10, 1, 1);
     micro_run(&ask);
     CHECK(ask.result.finish == FINISH_LENGTH && ask.out_count == 1);
     CHECK_EQ(slot_row(0)->len, 10);
-    prompt(&ask, 60, 2, 0);                             /* to the context's end */
+    micro_prompt(&ask, 60, 2, 0);                             /* to the context's end */
     micro_run(&ask);
     CHECK(ask.result.finish == FINISH_LENGTH && !ask.result.by_memory);
     CHECK_EQ(ask.out_count, 4);
-    equals_cold(&ask);
-    prompt(&ask, 63, 3, 100);
+    micro_equals_cold(&ask);
+    micro_prompt(&ask, 63, 3, 100);
     micro_run(&ask);
     CHECK_EQ(ask.out_count, 1);
-    prompt(&ask, 64, 4, 1);
+    micro_prompt(&ask, 64, 4, 1);
     micro_run(&ask);
     CHECK(ask.result.finish == FINISH_ERROR && ask.result.error == ERR_LIMIT);
-    prompt(&ask, 5, 5, 1);
+    micro_prompt(&ask, 5, 5, 1);
     ask.ids[3] = micro.vocab;
     micro_run(&ask);
     CHECK(ask.result.finish == FINISH_ERROR && ask.result.error == ERR_LIMIT);
@@ -68,7 +49,7 @@ TEST(one_token_the_context_end_and_bad_prompts_end_as_they_should)
 TEST(an_eos_id_ends_a_turn_unless_it_is_ignored)
 {
     micro_open(&(struct micro_setup){ 0 });
-    prompt(&ask, 20, 6, 30);
+    micro_prompt(&ask, 20, 6, 30);
     micro_run(&ask);
     CHECK_EQ(ask.result.finish, FINISH_LENGTH);
     micro.eos = ask.out[4];                             /* the engine reads it through */
@@ -100,7 +81,7 @@ TEST(a_stop_string_ends_the_turn_at_its_completing_id)
         CHECK_OK(vocab_put(&vocab, piece, (u64)n, VOCAB_TEXT));
     }
     stop_vocab(&vocab);
-    prompt(&ask, 30, 7, 12);
+    micro_prompt(&ask, 30, 7, 12);
     micro_run(&ask);
     micro_push(&ask);
     struct submit_row *row = submit_at(ask.submit);     /* "5><6" over two ids */
@@ -114,7 +95,7 @@ TEST(a_stop_string_ends_the_turn_at_its_completing_id)
     CHECK(ask.out_count <= 8 && memcmp(answer, ask.out, ask.out_count * 4) == 0);
     CHECK(ask.out[ask.out_count - 1] == answer[7]);     /* the completing id was pushed */
     CHECK_EQ(ask.result.stop_id, NONE);
-    equals_cold(&ask);
+    micro_equals_cold(&ask);
     stop_vocab(NULL);
     free(memory);
     micro_close();
@@ -123,7 +104,7 @@ TEST(a_stop_string_ends_the_turn_at_its_completing_id)
 TEST(forced_ids_cut_as_if_the_client_had_gone)
 {
     micro_open(&(struct micro_setup){ 0 });
-    prompt(&ask, 20, 8, 0);
+    micro_prompt(&ask, 20, 8, 0);
     ask.forced_count = 9;
     micro_random_ids(ask.forced, 9, 9, 0);
     micro_push(&ask);
@@ -142,8 +123,8 @@ TEST(forced_ids_cut_as_if_the_client_had_gone)
 TEST(a_cancel_while_queued_never_touches_a_slot)
 {
     micro_open(&(struct micro_setup){ 0 });
-    prompt(&ask, 60, 10, 20);
-    prompt(&next, 60, 11, 20);
+    micro_prompt(&ask, 60, 10, 20);
+    micro_prompt(&next, 60, 11, 20);
     micro_push(&ask);
     micro_push(&next);
     passes_until(&ask, SUBMIT_DECODE);
@@ -155,7 +136,7 @@ TEST(a_cancel_while_queued_never_touches_a_slot)
     CHECK(next.result.finish == FINISH_CANCELLED && next.result.slot == NONE);
     CHECK_EQ(submit_queued(), 0);
     micro_wait(&ask);
-    equals_cold(&ask);
+    micro_equals_cold(&ask);
     micro_close();
 }
 
@@ -164,7 +145,7 @@ TEST(a_cancelled_prefill_keeps_what_it_read_and_the_retry_starts_there)
     micro_open(&(struct micro_setup){ .ctx = 400, .slot_count = 1 });
     u64 before = 0;
     for (u32 tries = 0; tries < 8; tries++) {
-        prompt(&ask, 300, 12, 3);
+        micro_prompt(&ask, 300, 12, 3);
         micro_push(&ask);
         engine_pass();
         submit_cancel(ask.submit);
@@ -178,14 +159,14 @@ TEST(a_cancelled_prefill_keeps_what_it_read_and_the_retry_starts_there)
     micro_run(&ask);
     CHECK_EQ(ask.result.finish, FINISH_LENGTH);
     CHECK_EQ(ask.result.cached, 256);
-    equals_cold(&ask);
+    micro_equals_cold(&ask);
     micro_close();
 }
 
 TEST(a_cancel_before_any_line_leaves_an_anchor_where_it_stopped)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2, .grid_rows = 256, .ctx = 500 });
-    prompt(&ask, 200, 13, 3);
+    micro_prompt(&ask, 200, 13, 3);
     micro_push(&ask);
     engine_pass();                                      /* chunks of 64 rows, no line before 256 */
     engine_pass();
@@ -200,14 +181,14 @@ TEST(a_cancel_before_any_line_leaves_an_anchor_where_it_stopped)
     next.ids[150] ^= 1;
     micro_run(&next);
     CHECK_EQ(next.result.cached, 128);
-    equals_cold(&next);
+    micro_equals_cold(&next);
     micro_close();
 }
 
 TEST(a_cancelled_answer_resumes_at_the_last_row_forwarded)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2 });
-    prompt(&ask, 50, 14, 100);
+    micro_prompt(&ask, 50, 14, 100);
     micro_push(&ask);
     passes_until(&ask, SUBMIT_DECODE);
     for (u32 i = 0; i < 7; i++) engine_pass();
@@ -225,7 +206,7 @@ TEST(a_cancelled_answer_resumes_at_the_last_row_forwarded)
     micro_run(&next);
     CHECK_EQ(next.result.source, SOURCE_END);
     CHECK_EQ(next.result.cached, rows);
-    equals_cold(&next);
+    micro_equals_cold(&next);
     micro_close();
 }
 
@@ -235,7 +216,7 @@ TEST(the_queue_is_bounded_and_served_in_order)
 {
     micro_open(&(struct micro_setup){ .rows = 8, .queue = 3 });
     for (u32 i = 0; i < 4; i++) {                       /* one runs, three wait */
-        prompt(&other[i], 40, 20 + i, 3);
+        micro_prompt(&other[i], 40, 20 + i, 3);
         micro_push(&other[i]);
     }
     u32 refused = submit_take();
@@ -256,22 +237,22 @@ TEST(the_queue_is_bounded_and_served_in_order)
                 done[count++] = i;
     }
     for (u32 i = 0; i < 4; i++) CHECK_EQ(done[i], i);
-    prompt(&ask, 40, 30, 3);
+    micro_prompt(&ask, 40, 30, 3);
     micro_run(&ask);                                    /* and the place is free again */
-    equals_cold(&ask);
+    micro_equals_cold(&ask);
     micro_close();
 }
 
 TEST(a_full_out_ring_pauses_the_turn_and_not_its_neighbour)
 {
     micro_open(&(struct micro_setup){ .ctx = 1200, .slot_count = 2 });
-    prompt(&ask, 10, 31, 1100);
+    micro_prompt(&ask, 10, 31, 1100);
     micro_push(&ask);
     for (u32 i = 0; i < TURN_OUT_IDS + 50; i++) engine_pass();
     CHECK_EQ(ring_count(&submit_at(ask.submit)->out), TURN_OUT_IDS);
     CHECK_EQ(slot_row(0)->len, 10 + TURN_OUT_IDS - 1);
     CHECK(!engine_moved());                             /* it would sleep, with a deadline */
-    prompt(&next, 30, 32, 20);
+    micro_prompt(&next, 30, 32, 20);
     micro_run(&next);
     CHECK_EQ(next.out_count, 20);
     CHECK_EQ(slot_row(0)->len, 10 + TURN_OUT_IDS - 1);
@@ -291,11 +272,11 @@ TEST(a_full_out_ring_pauses_the_turn_and_not_its_neighbour)
 TEST(a_short_prompt_goes_before_a_long_one_but_not_for_ever)
 {
     micro_open(&(struct micro_setup){ .ctx = 1000, .slot_count = 2, .grid_rows = 32 });
-    prompt(&ask, 900, 33, 1);
+    micro_prompt(&ask, 900, 33, 1);
     micro_push(&ask);
     engine_pass();
     for (u32 i = 0; i < 10; i++) {
-        prompt(&next, 200, 40 + i, 1);
+        micro_prompt(&next, 200, 40 + i, 1);
         u64 before = slot_row(0)->len;
         micro_push(&next);
         u32 passes = 0;
@@ -317,9 +298,9 @@ TEST(a_short_prompt_goes_before_a_long_one_but_not_for_ever)
 TEST(a_refused_must_is_an_error_and_leaves_the_tiers_as_they_were)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2, .kv_rows = 120, .ctx = 400 });
-    prompt(&ask, 60, 50, 3);
+    micro_prompt(&ask, 60, 50, 3);
     micro_run(&ask);
-    prompt(&next, 300, 51, 3);                          /* could not be paid by all of it */
+    micro_prompt(&next, 300, 51, 3);                          /* could not be paid by all of it */
     micro_run(&next);
     CHECK_EQ(next.result.finish, FINISH_ERROR);
     CHECK_EQ(next.result.error, ERR_MEMORY);
@@ -328,28 +309,28 @@ TEST(a_refused_must_is_an_error_and_leaves_the_tiers_as_they_were)
     next = ask;
     micro_run(&next);
     CHECK_EQ(next.result.cached, 59);
-    equals_cold(&next);
+    micro_equals_cold(&next);
     micro_close();
 }
 
 TEST(idle_conversations_give_their_rows_to_a_prompt_that_needs_them)
 {
     micro_open(&(struct micro_setup){ .slot_count = 3, .kv_rows = 200, .ctx = 400 });
-    prompt(&ask, 60, 52, 3);
+    micro_prompt(&ask, 60, 52, 3);
     micro_run(&ask);
-    prompt(&next, 60, 53, 3);
+    micro_prompt(&next, 60, 53, 3);
     micro_run(&next);
     CHECK_EQ(record_count(), 2);
-    prompt(&other[0], 150, 54, 3);                      /* slot 2; the oldest goes */
+    micro_prompt(&other[0], 150, 54, 3);                      /* slot 2; the oldest goes */
     micro_run(&other[0]);
     CHECK_EQ(other[0].result.finish, FINISH_LENGTH);
     CHECK_EQ(resident_record(0), NONE);
-    equals_cold(&other[0]);
-    prompt(&other[1], 180, 55, 3);
+    micro_equals_cold(&other[0]);
+    micro_prompt(&other[1], 180, 55, 3);
     micro_run(&other[1]);
     CHECK_EQ(other[1].result.finish, FINISH_LENGTH);
     CHECK_EQ(record_count(), 1);
-    equals_cold(&other[1]);
+    micro_equals_cold(&other[1]);
     micro_close();
 }
 
@@ -357,8 +338,8 @@ TEST(a_side_turn_that_cannot_grow_ends_with_length_and_slot_0_goes_on)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2, .kv_rows = 160, .ctx = 400,
                                       .reserve_tokens = 8 });
-    prompt(&ask, 40, 56, 100);
-    prompt(&next, 40, 57, 100);
+    micro_prompt(&ask, 40, 56, 100);
+    micro_prompt(&next, 40, 57, 100);
     micro_push(&ask);
     micro_push(&next);
     micro_wait(&next);
@@ -367,7 +348,7 @@ TEST(a_side_turn_that_cannot_grow_ends_with_length_and_slot_0_goes_on)
     micro_wait(&ask);
     CHECK(ask.result.slot == 0 && ask.result.finish == FINISH_LENGTH && !ask.result.by_memory);
     CHECK_EQ(ask.out_count, 100);
-    equals_cold(&ask);
+    micro_equals_cold(&ask);
     micro_close();
 }
 
@@ -392,7 +373,7 @@ static char *command(enum command_op op, const char *session, const char *tier)
 TEST(commands_are_answered_between_passes)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2 });
-    prompt(&ask, 40, 60, 3);
+    micro_prompt(&ask, 40, 60, 3);
     u64 session[2];
     hash_128("chat a", 6, session);                     /* as the HTTP side does */
     micro_push(&ask);
@@ -428,8 +409,8 @@ TEST(commands_are_answered_between_passes)
 TEST(a_stop_refuses_new_turns_ends_waiting_ones_and_lets_running_ones_finish)
 {
     micro_open(&(struct micro_setup){ .drain_us = 60000000 });
-    prompt(&ask, 40, 61, 5);
-    prompt(&next, 40, 62, 5);
+    micro_prompt(&ask, 40, 61, 5);
+    micro_prompt(&next, 40, 62, 5);
     micro_push(&ask);
     micro_push(&next);
     passes_until(&ask, SUBMIT_DECODE);
@@ -443,7 +424,7 @@ TEST(a_stop_refuses_new_turns_ends_waiting_ones_and_lets_running_ones_finish)
     u32 late = submit_take();
     CHECK_EQ(submit_push(late), ERR_CANCELLED);
     submit_release(late);
-    equals_cold(&ask);
+    micro_equals_cold(&ask);
     micro_close();
 }
 
@@ -451,7 +432,7 @@ TEST(a_second_stop_or_the_end_of_the_drain_cancels_what_runs)
 {
     for (u32 twice = 0; twice < 2; twice++) {
         micro_open(&(struct micro_setup){ .drain_us = twice ? 60000000 : 0 });
-        prompt(&ask, 40, 63, 400);
+        micro_prompt(&ask, 40, 63, 400);
         micro_push(&ask);
         passes_until(&ask, SUBMIT_DECODE);
         engine_stop();
