@@ -37,7 +37,8 @@ struct job {                            /* one call of budget_plan              
 const char *budget_plan_why(u32 why)
 {
     static const char *const text[WHY_COUNT] = {
-        "granted", "cap", "free memory", "commit failed", "a must was refused",
+        "granted", "cap", "free memory", "range of the arena", "commit failed",
+        "a must was refused",
     };
     return why < WHY_COUNT ? text[why] : "unknown";
 }
@@ -60,10 +61,12 @@ static struct budget_arena_view view_of(u32 arena)
 {
     const struct arena_row *row = arena_row(arena);
     u64 granule = space_ops(row->space)->granule_bytes;
-    struct budget_arena_view v = { .cell_bytes = granule, .cell_units_bytes = granule };
+    struct budget_arena_view v = { .cell_bytes = granule, .cell_units_bytes = granule,
+                                   .range_bytes = row->range_bytes - row->used_bytes };
     if (row->kind == ARENA_SCRATCH) v.ready_bytes = arena_free_bytes(arena);
     if (row->kind != ARENA_BLOCKS && row->kind != ARENA_SLOTS) return v;
     u64 unit = MAX(row->unit_bytes, 1);
+    v.range_bytes = row->unit_cap * unit - row->used_bytes;
     v.gives = true;
     v.ready_bytes = ready_units(arena);
     v.cell_bytes = MAX(unit, granule);
@@ -190,6 +193,9 @@ static struct verdict draft_fits(const struct budget_tables *t, const struct dra
         u64 need = d->used[n] + bytes + d->unfilled[n] - own, cap = g->node[n].cap_bytes;
         if (need > cap) return refuse(WHY_CAP, n, need, cap);
     }
+    if (arena != NONE && d->taken[arena] + bytes > t->arena[arena].range_bytes + d->freed[arena])
+        return refuse(WHY_RANGE, NONE, d->taken[arena] + bytes,
+                      t->arena[arena].range_bytes + d->freed[arena]);
     if (!board) return yes;
     u64 commit = d->commit_sum + d->counted, spare = d->spare_sum + d->uncounted;
     if (arena == NONE) {
@@ -252,13 +258,14 @@ static void edge_orders(const struct job *j, const struct budget_want *want, u32
 }
 
 /* Fills the heap with the records whose taking would loosen the limit of `v`. */
-static void heap_fill(struct job *j, const u32 *order, struct verdict v)
+static void heap_fill(struct job *j, const u32 *order, u32 arena, struct verdict v)
 {
     j->heap_count = 0;
     for (u32 i = 0; i < j->record_count; i++) {
         const struct budget_record *r = &j->records[i];
         if (order[r->node] == NONE || j->gone[i] || r->pinned || r->freed_bytes == 0) continue;
         if (v.why == WHY_CAP && !is_under(j->g, r->node, v.limit)) continue;
+        if (v.why == WHY_RANGE && r->arena != arena) continue;
         u64 granule = r->arena == NONE ? 1 : j->t->arena[r->arena].cell_bytes;
         j->heap[j->heap_count++] = (struct candidate){
             .density = r->value / (f64)MAX(r->freed_bytes, granule),
@@ -343,7 +350,7 @@ static struct verdict take_victims(struct job *j, const struct budget_want *want
     struct verdict best = at_best(j, want, order, lo);
     while (!v.fits && best.fits) {
         struct verdict before = v;
-        heap_fill(j, order, v);
+        heap_fill(j, order, want->arena, v);
         while (!v.fits && v.why == before.why && v.limit == before.limit) {
             u32 record = heap_take(j);
             if (record == NONE) {

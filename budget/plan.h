@@ -6,11 +6,11 @@
  * Rules.  Musts first, all or nothing for the whole plan; then may-wants by class of their node,
  * then by value per byte; a want that can't get its min gets 0 and a reason.  Limits, at once, in
  * the bytes they bind: caps of the node and its ancestors (the caches' budget is the cap of
- * `caches`), with other nodes' unfilled reserves left to them; the board's cap, over committed
- * granules; measured free memory less the floor, over granules newly committed.  A must that does
- * not fit takes victims over its node's yield edges: lowest order first, then least
- * value / max(freed, one granule); victims are then walked backwards and given back where not
- * needed.  A victim's node keeps its reserve.
+ * `caches`), with other nodes' unfilled reserves left to them; the arena's own range; the board's
+ * cap, over committed granules; measured free memory less the floor, over granules newly
+ * committed.  A must that does not fit takes victims over its node's yield edges: lowest order
+ * first, then least value / max(freed, one granule); victims are then walked backwards and given
+ * back where not needed.  A victim's node keeps its reserve.  A may-want takes from lower classes.
  *
  * Promised (tests/budget/plan.c, random graphs): feasible; deterministic; class-monotone; maximal
  * (no want could get one more unit); equal to the optimum for wants with min 0 without victims. */
@@ -60,11 +60,12 @@ enum budget_why {
     WHY_FULL,                           /* it got its max                                        */
     WHY_CAP,                            /* the cap of node `limit`, others' reserves kept        */
     WHY_FREE,                           /* measured free memory less the floor                   */
+    WHY_RANGE,                          /* the arena's range has no more units                   */
     WHY_COMMIT,                         /* the commit itself failed                              */
     WHY_MUST,                           /* nothing was granted: a must was refused               */
     WHY_COUNT
 };
-/* "granted", "cap", "free memory", "commit failed", "a must was refused" */
+/* "granted", "cap", "free memory", "range of the arena", "commit failed", "a must was refused" */
 const char *budget_plan_why(u32 why);
 
 struct budget_plan {
@@ -83,6 +84,7 @@ struct budget_arena_view {              /* an arena as the plan sees it         
     u64 cell_bytes;                     /* committed at once: a granule, or a big unit's own     */
     u64 cell_units_bytes;               /* of it what units can use: no unit crosses a cell      */
     u64 ready_bytes;                    /* what next takes get without a commit                  */
+    u64 range_bytes;                    /* what it could still hand out at all                   */
     bool gives;                         /* whole free cells can be given back (units)            */
 };
 

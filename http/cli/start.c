@@ -63,7 +63,7 @@ static enum err plan_ctx(void)
         return fail(ERR_CONFIG, "ctx would be %llu: at least %d rows are needed; raise board-gb "
                     "or --ctx", (ull)ctx, CTX_LEAST);
     start.room = (struct model_room){ .slot_count = p->parallel, .ctx_rows = ctx,
-                                      .pool_bytes = p->board_bytes - fixed };
+                                      .pool_bytes = p->board_bytes };
     return OK;
 }
 

@@ -190,6 +190,19 @@ TEST(a_refused_must_leaves_everything_as_it_was_and_says_why)
     close_house();
 }
 
+TEST(the_range_of_an_arena_is_a_limit_that_the_plan_knows)
+{
+    open_house(GIB, MIB, 0, 0);
+    struct budget_want want = rows_want(HELD_CAP);
+    CHECK_OK(ask(&want, 1));
+    drop_blocks(NULL, 2 * BLOCK);
+    want = rows_want(5);
+    CHECK_EQ(ask(&want, 1), ERR_MEMORY);
+    CHECK(says("kv lacks 24576 bytes (range of the arena)"));
+    CHECK_EQ(commit_calls, 1);
+    close_house();
+}
+
 TEST(measured_free_memory_less_the_floor_is_a_limit)
 {
     open_house(GIB, MIB, 64 * KIB, 0);

@@ -49,6 +49,7 @@ static bool under(u32 node, u32 top)
 struct state {
     u64 used[BUDGET_NODE_CAP], unfilled[BUDGET_NODE_CAP];
     u64 commit, spare;
+    bool in_range;
 };
 
 /* Sums after these grants and victims, from nothing. */
@@ -56,6 +57,7 @@ static struct state state_of(const u64 *grants, const bool *victim)
 {
     struct state s;
     memset(&s, 0, sizeof s);
+    s.in_range = true;
     u64 leaf[BUDGET_NODE_CAP] = { 0 }, taken[4] = { 0 }, freed[4] = { 0 };
     for (u32 i = 0; i < g.node_count; i++)
         if (g.node[i].used_kind != USED_CHILDREN) leaf[i] = g.node[i].used_bytes;
@@ -73,6 +75,7 @@ static struct state state_of(const u64 *grants, const bool *victim)
     for (u32 a = 0; a < t.arena_count; a++) {
         const struct budget_arena_view *v = &t.arena[a];
         u64 ready = v->ready_bytes + freed[a];
+        s.in_range = s.in_range && taken[a] <= v->range_bytes + freed[a];
         u64 beyond = taken[a] > ready ? taken[a] - ready : 0;
         u64 whole = t.trimmed ? freed[a] : ready, inside = MIN(taken[a], ready);
         while (beyond > 0) {                            /* a cell after the other            */
@@ -99,6 +102,7 @@ static bool holds(const struct state *s, bool keep_reserves, u32 node)
 {
     for (u32 n = 1; n < g.node_count; n++)
         if (s->used[n] + s->unfilled[n] > g.node[n].cap_bytes) return false;
+    if (!s->in_range) return false;
     if (s->commit == 0 && s->spare == 0) return s->used[0] + s->unfilled[0] <= g.node[0].cap_bytes;
     if (g.node[0].used_bytes + s->commit + s->unfilled[0] > g.node[0].cap_bytes + s->spare)
         return false;
@@ -158,6 +162,7 @@ static void make_graph(u64 cap, bool arenas)
             .cell_bytes = 8, .cell_units_bytes = a == 0 ? 6 : 8, .gives = true,
             .ready_bytes = roll(5) * unit_of(a),
         };
+        t.arena[a].range_bytes = t.arena[a].ready_bytes + roll(12) * unit_of(a);
     }
 }
 
