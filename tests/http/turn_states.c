@@ -334,6 +334,31 @@ TEST(idle_conversations_give_their_rows_to_a_prompt_that_needs_them)
     micro_close();
 }
 
+TEST(live_rows_take_anchors_above_the_reserve_when_the_board_is_full)
+{
+    struct tier_stats stats;
+    u64 committed = 0;
+    micro_open(&(struct micro_setup){ .slot_count = 2, .ctx = 500 });
+    micro_prompt(&ask, 300, 58, 3);
+    micro_run(&ask);
+    tier_stats(&stats);
+    u32 held = stats.anchors[ANCHOR_GRID];
+    CHECK_EQ(held, 9);
+    for (u32 i = 0; i < arena_count(); i++) committed += arena_row(i)->committed_bytes;
+    CHECK_OK(budget_graph_cap(&micro.graph, budget_graph_find(&micro.graph, "board"),
+                              committed + 4096));
+    micro_prompt(&next, 150, 59, 3);
+    micro_run(&next);
+    CHECK_EQ(next.result.finish, FINISH_LENGTH);
+    tier_stats(&stats);
+    CHECK_OK(budget_graph_cap(&micro.graph, budget_graph_find(&micro.graph, "board"), GIB));
+    micro_equals_cold(&next);                           /* commits outside of gates */
+    CHECK(stats.resident.yielded > 0 && stats.anchors[ANCHOR_GRID] < held);
+    micro_run(&ask);                                    /* its newest and n - 1 are still there */
+    CHECK_EQ(ask.result.cached, 299);
+    micro_close();
+}
+
 TEST(a_side_turn_that_cannot_grow_ends_with_length_and_slot_0_goes_on)
 {
     micro_open(&(struct micro_setup){ .slot_count = 2, .kv_rows = 160, .ctx = 400,
