@@ -84,10 +84,14 @@ static enum err frequencies(struct model_shape *s)
 
 static enum err rope(const struct json_at *c, struct model_shape *s)
 {
-    struct json_at nested, section, item;
+    struct json_at nested, scaling, section, item;
     bool has = json_find(c, "rope_parameters", &nested);
     if (!has) nested = *c;
     f64 fraction, outer;
+    if (json_find(c, "rope_scaling", &scaling)) {       /* the older place of the same word   */
+        TRY(word_check(&scaling, "rope_type", "default"));
+        TRY(word_check(&scaling, "type", "default"));
+    }
     TRY(word_check(&nested, "rope_type", "default"));
     TRY(flag_check(&nested, "mrope_interleaved", true));
     TRY(json_f64_or(c, "partial_rotary_factor", 0.25, &outer));
@@ -222,11 +226,12 @@ static enum err text_keys(const struct json_at *top, const struct json_at *c,
                           struct model_shape *s)
 {
     f64 eps;
-    struct json_at experts;
+    u64 experts;
     TRY(word_check(c, "hidden_act", "silu"));
-    if (json_find(c, "num_experts", &experts))
-        return fail(ERR_UNSUPPORTED, "config.json: num_experts: mixtures of experts are not "
-                    "served by this version");
+    TRY(json_u64_or(c, "num_experts", 0, &experts));
+    if (experts > 0)
+        return fail(ERR_UNSUPPORTED, "config.json: num_experts is %llu; mixtures of experts are "
+                    "not served by this version", (ull)experts);
     TRY(size_of(c, "hidden_size", 2, SHAPE_HIDDEN_MAX, &s->hidden));
     TRY(size_of(c, "intermediate_size", 1, SHAPE_HIDDEN_MAX, &s->ffn));
     TRY(size_of(c, "vocab_size", 1, SHAPE_VOCAB_MAX, &s->vocab));
@@ -298,8 +303,8 @@ enum err shape_parse(const char *config, u64 config_bytes, const char *generatio
     struct json_doc doc = { NULL }, second = { NULL };
     struct json_at top, g;
     memset(&s, 0, sizeof s);
-    s.sampling = (struct shape_sampling){ .temperature = 1.0f, .top_p = 1.0f,
-                                          .repetition_penalty = 1.0f };
+    s.sampling = (struct shape_sampling){ .temperature = 1.0f, .top_p = 0.95f, .top_k = 20,
+                                          .repetition_penalty = 1.0f };   /* without a file */
     enum err err = json_open(config, config_bytes, LIMITS, "config.json", &doc, &top);
     if (err == OK) err = config_read(&top, &s);
     if (err == OK && generation != NULL) {

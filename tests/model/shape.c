@@ -71,6 +71,8 @@ TEST(what_is_not_served_is_refused_by_name)
     refused(",\"attn_output_gate\":false", ERR_UNSUPPORTED, "attn_output_gate");
     refused(",\"hidden_act\":\"gelu\"", ERR_UNSUPPORTED, "hidden_act");
     refused(",\"linear_conv_kernel_dim\":3", ERR_UNSUPPORTED, "linear_conv_kernel_dim");
+    refused(",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4}", ERR_UNSUPPORTED, "yarn");
+    CHECK_OK(parse(NESTED, ",\"num_experts\":0,\"rope_scaling\":null", NULL));
     refused(",\"num_experts\":8", ERR_UNSUPPORTED, "num_experts");
     refused(",\"layer_types\":[\"linear_attention\",\"linear_attention\",\"linear_attention\","
             "\"sliding_attention\",\"linear_attention\",\"linear_attention\",\"linear_attention\","
@@ -128,6 +130,8 @@ TEST(eos_and_sampling_come_from_generation_config)
     CHECK_EQ(shape.eos[0], 510);
     CHECK_EQ(shape.eos[2], 509);
     CHECK(shape.sampling.temperature == 0.6f && shape.sampling.top_k == 20);
+    CHECK_OK(parse(NESTED, "", NULL));                  /* no file: the family's usual values */
+    CHECK(shape.sampling.temperature == 1.0f && shape.sampling.top_k == 20);
     CHECK_OK(parse(NESTED, "", "{\"do_sample\":false}"));
     CHECK(shape.sampling.temperature == 0.0f);
     CHECK_EQ(parse(NESTED, "", "{\"top_p\":1.5}"), ERR_FORMAT);
