@@ -89,9 +89,8 @@ static const struct profile_key keys[] = {
     SIZE("resident-gb", resident_bytes, GIB, 0, "1", "anchors of live conversations"),
     SIZE("heap-reserve-mb", heap_reserve_bytes, MIB, 0, "8", "heap committed at start"),
     SIZE("heap-cap-mb", heap_cap_bytes, MIB, 0x1p22, "256", "heap of HTTP, JSON, tokenizer"),
-    SIZE("scratch-reserve-mb", scratch_reserve_bytes, MIB, 0, "0",
-         "activations: kept for them from the start"),
-    SIZE("scratch-cap-mb", scratch_cap_bytes, MIB, 0x1p20, "1024", "activations of a chunk"),
+    SIZE("scratch-cap-mb", scratch_cap_bytes, MIB, 0x1p20, "1024",
+         "activations of a chunk; committed at start"),
     SIZE("tables-cap-mb", tables_cap_bytes, MIB, 0x1p20, "256", "flat tables"),
 
     SWITCH("test-hooks", "hooks", test_hooks, "the switches of this group, for tests"),
@@ -542,18 +541,14 @@ static enum err check_bytes(const struct profile_row *row)
 {
     REFUSE(row->heap_reserve_bytes > row->heap_cap_bytes, "heap-reserve-mb,heap-cap-mb",
            "heap-reserve-mb is over heap-cap-mb");
-    REFUSE(row->scratch_reserve_bytes > row->scratch_cap_bytes,
-           "scratch-reserve-mb,scratch-cap-mb", "scratch-reserve-mb is over scratch-cap-mb");
     REFUSE(row->cache_budget_bytes > row->board_bytes, "cache-budget-gb,board-gb",
            "cache-budget-gb (%.3g GiB) is over board-gb (%.3g GiB)",
            gib(row->cache_budget_bytes), gib(row->board_bytes));
     REFUSE(row->resident_bytes > row->board_bytes, "resident-gb,board-gb",
            "resident-gb (%.3g GiB) is over board-gb (%.3g GiB)", gib(row->resident_bytes),
            gib(row->board_bytes));
-    u64 fixed = row->heap_reserve_bytes + row->scratch_reserve_bytes + row->board_floor_bytes;
-    REFUSE(fixed >= row->board_bytes, "heap-reserve-mb,scratch-reserve-mb,board-floor-gb,board-gb",
-           "reserves of heap and scratch and board-floor-gb (%.3g GiB) leave nothing of board-gb "
-           "(%.3g GiB)", gib(fixed), gib(row->board_bytes));
+    REFUSE(row->heap_reserve_bytes >= row->board_bytes, "heap-reserve-mb,board-gb",
+           "heap-reserve-mb leaves nothing of board-gb (%.3g GiB)", gib(row->board_bytes));
     return OK;
 }
 

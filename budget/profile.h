@@ -76,7 +76,7 @@ struct profile_row {
     u64  cache_budget_bytes;                    /* node `caches`                                 */
     u64  resident_bytes;                        /* node `anchors`                                */
     u64  heap_reserve_bytes, heap_cap_bytes;
-    u64  scratch_reserve_bytes, scratch_cap_bytes;
+    u64  scratch_cap_bytes;
     u64  tables_cap_bytes;
     char dump_dir[PROFILE_PATH_BYTES];          /* "" = dumps of refused musts are not written   */
     struct profile_yield yield[PROFILE_YIELD_CAP];

@@ -110,7 +110,7 @@ static enum err declare_nodes(struct budget_graph *g)
         .arena = "weights", .cap_bytes = UINT64_MAX }, NULL));
     TRY(budget_graph_declare(g, &(struct budget_decl){
         .name = "scratch", .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
-        .arena = "scratch", .cap_bytes = UINT64_MAX }, NULL));
+        .arena = "scratch", .cap_bytes = p->scratch_cap_bytes }, NULL));
     TRY(budget_graph_declare(g, &(struct budget_decl){
         .name = "heap", .parent = "fixed", .node_class = CLASS_FIXED, .used = USED_ARENA,
         .arena = "heap", .reserve_bytes = p->heap_reserve_bytes,
@@ -128,6 +128,11 @@ enum err start_arenas(void)
     const struct profile_row *p = &start.profile;
     struct arena_decl decl[MODEL_DECL_CAP + EXTRA_DECLS];
     u32 count = model_declare(&start.room, decl);
+    for (u32 i = 0; i < count; i++)
+        if (decl[i].kind == ARENA_SCRATCH && decl[i].cap_bytes > p->scratch_cap_bytes)
+            return fail(ERR_CONFIG, "scratch-cap-mb: activations of %s need %llu MiB, the cap is "
+                        "%llu", model_name(), (ull)(decl[i].cap_bytes / MIB + 1),
+                        (ull)(p->scratch_cap_bytes / MIB));
     decl[count++] = (struct arena_decl){ .name = "tables", .space = SPACE_HOST,
                                          .kind = ARENA_TABLE, .cap_bytes = start.table_bytes };
     decl[count++] = (struct arena_decl){ .name = "heap", .space = SPACE_HOST, .kind = ARENA_HEAP,

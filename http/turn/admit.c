@@ -2,6 +2,8 @@
 #include "http/turn/pass.h"
 
 #include "arena/base/clock.h"
+#include "arena/base/log.h"
+#include "budget/dump.h"
 #include "model/state.h"
 
 #include <string.h>
@@ -113,6 +115,15 @@ static u32 idle_slots(const struct engine *e)
     return count;
 }
 
+/* A refused must is counted, and dumped where a folder was given for it. */
+static void note_refusal(struct engine *e)
+{
+    const char *folder = e->set.profile->dump_dir;
+    e->counts.refused++;
+    if (folder[0] != 0 && budget_dump_write(e->set.graph, folder, "refused") != OK)
+        log_line(LOG_LEVEL_ERROR, "memory dump: %s", err_last()->text);
+}
+
 void admit_pass(struct engine *e)
 {
     while (idle_slots(e) > 0) {
@@ -123,8 +134,8 @@ void admit_pass(struct engine *e)
         e->moved = e->check = true;
         if (turn->slot != NONE) e->slot_turn[turn->slot] = index;
         if (err != OK) {
-            if (err == ERR_MEMORY) e->counts.refused++;
             turn_fail(e, turn, err);
+            if (err == ERR_MEMORY) note_refusal(e);
             continue;
         }
         ASSERT(turn->state == TURN_PREFILL);

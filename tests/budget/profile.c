@@ -133,8 +133,8 @@ TEST(every_refusal_names_file_line_and_what_was_expected)
         { "[budget]\ncache-budget-gb = 5\nboard-gb = 4\n", 3, "is over board-gb (4 GiB)" },
         { "[budget]\nresident-gb = 9\n", 2, "resident-gb (9 GiB) is over board-gb" },
         { "[budget]\nheap-reserve-mb = 300\n", 2, "heap-reserve-mb is over heap-cap-mb" },
-        { "[budget]\nscratch-reserve-mb = 3000\n", 2, "over scratch-cap-mb" },
-        { "[budget]\nboard-floor-gb = 8\n", 2, "leave nothing of board-gb" },
+        { "[budget]\nheap-reserve-mb = 64\nboard-gb = 64MiB\ncache-budget-gb = 0\n"
+          "resident-gb = 0\n", 3, "leaves nothing of board-gb" },
         { "[engine]\nturns = 1\n", 2, "turns (1) are fewer than parallel (2)" },
         { "[engine]\nsubmits = 1\n", 2, "submits (1)" },
         { "[hooks]\ngrid = 64\n", 2, "needs --test-hooks" },
