@@ -121,6 +121,9 @@ TEST(other_formats_expand_to_the_same_products)
     check_case(&c);
     c.reference = true;
     check_case(&c);
+    free(data);
+    free(scale);
+    free(c.x);
 }
 
 TEST(a_block_fp8_value_is_code_times_its_own_scale)
@@ -145,6 +148,10 @@ TEST(a_block_fp8_value_is_code_times_its_own_scale)
     CHECK(ops.pack(&(struct ops_pack_source){ codes, OPS_FP8_BLOCK, NULL, OPS_F32, N, K }, to, &m)
           == ERR_UNSUPPORTED);
     cpu_close();
+    free(codes);
+    free(y);
+    free(scale);
+    free(to);
 }
 
 /* Sums near 2^-126 flush, and -0 followed by a block of zeros is +0: the same on every level. */
