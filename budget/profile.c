@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #define FIELD(name) offsetof(struct profile_row, name), sizeof(((struct profile_row *)0)->name)
-#define TEXT(key, group, name, fallback, help) \
-    { key, group, KEY_TEXT, FIELD(name), 0, 0, 0, NULL, fallback, help }
+#define TEXT(key, group, name, value, fallback, help) \
+    { key, group, KEY_TEXT, FIELD(name), 0, 0, 0, value, fallback, help }
 #define WORD(key, group, name, choices, fallback, help) \
     { key, group, KEY_WORD, FIELD(name), 0, 0, 0, choices, fallback, help }
 #define SWITCH(key, group, name, help) \
@@ -25,16 +25,16 @@
 static const f64 SECOND = 1e6;
 
 static const struct profile_key keys[] = {
-    TEXT("host", "server", host, "127.0.0.1", "address to listen on"),
+    TEXT("host", "server", host, "ADDRESS", "127.0.0.1", "address to listen on"),
     COUNT(KEY_COUNT32, "port", "server", port, 0, 65535, "8080",
           "port; 0 = any free one, printed"),
-    TEXT("api-key-file", "server", api_key_file, "", "keys of clients, one a line"),
-    TEXT("admin-key-file", "server", admin_key_file, "",
+    TEXT("api-key-file", "server", api_key_file, "FILE", "", "keys of clients, one a line"),
+    TEXT("admin-key-file", "server", admin_key_file, "FILE", "",
          "keys of admin routes; without it: loopback only"),
     SWITCH("no-auth", "server", no_auth, "listen beyond loopback without keys"),
-    TEXT("host-names", "server", host_names, "",
+    TEXT("host-names", "server", host_names, "A,B", "",
          "names a Host header may carry, comma-separated"),
-    TEXT("cors-origins", "server", cors_origins, "",
+    TEXT("cors-origins", "server", cors_origins, "A,B", "",
          "browser origins answered besides localhost, comma-separated"),
     SWITCH("strict-model", "server", strict_model, "404 for another model name than ours"),
     COUNT(KEY_COUNT32, "connections", "server", connections, 1, 65536, "256",
@@ -51,9 +51,10 @@ static const struct profile_key keys[] = {
     { "drain-s", "server", KEY_TIME, FIELD(drain_us), 1000000, 0, 86400e6, NULL, "30",
       "how long running answers may go on after SIGTERM" },
     WORD("log-level", "server", log_level, "off|error|warn|info|debug", "info", "lines on stderr"),
-    TEXT("dump-dir", "server", dump_dir, "", "folder for memory dumps; none: not written"),
+    TEXT("dump-dir", "server", dump_dir, "DIR", "", "folder for memory dumps; none: not written"),
 
-    TEXT("model", "model", model, "", "folder of safetensors; none: the embedded default model"),
+    TEXT("model", "model", model, "DIR", "",
+         "folder of safetensors; none: the embedded default model"),
     COUNT(KEY_COUNT64, "ctx", "model", ctx, 0, 0x1p32, "0",
           "tokens of context; 0 = what the budget pays for, at most the model's"),
     COUNT(KEY_COUNT32, "parallel", "model", parallel, 0, 62, "0",
@@ -61,9 +62,9 @@ static const struct profile_key keys[] = {
     COUNT(KEY_COUNT32, "threads", "model", threads, 0, 1024, "0",
           "compute threads; 0 = one a core"),
     WORD("backend", "model", backend, "auto|cpu|cuda", "auto", "what computes"),
-    TEXT("arithmetic", "model", arithmetic, "auto",
+    TEXT("arithmetic", "model", arithmetic, "WORD", "auto",
          "auto, f32 (reference, slow), bf16, or FORMAT=WORD,..."),
-    TEXT("template", "model", template_name, "auto",
+    TEXT("template", "model", template_name, "NAME", "auto",
          "chat template; auto = by the digest of the model's own"),
     WORD("reasoning-effort", "model", reasoning_effort, "xhigh|medium|low|none", "xhigh",
          "effort of requests that name none"),
@@ -94,10 +95,10 @@ static const struct profile_key keys[] = {
     SIZE("tables-cap-mb", tables_cap_bytes, MIB, 0x1p20, "256", "flat tables"),
 
     SWITCH("test-hooks", "hooks", test_hooks, "the switches of this group, for tests"),
-    TEXT("force-file", "hooks", force_file, "", "forced answers, JSON lines"),
+    TEXT("force-file", "hooks", force_file, "FILE", "", "forced answers, JSON lines"),
     COUNT(KEY_COUNT32, "grid", "hooks", grid, 0, 0x1p20, "0", "prefill line length, tokens"),
     COUNT(KEY_COUNT32, "block", "hooks", block, 0, 0x1p16, "0", "tokens a block"),
-    TEXT("level", "hooks", level, "", "CPU level: amx avx512 avx2 scalar neon"),
+    TEXT("level", "hooks", level, "LEVEL", "", "CPU level: amx avx512 avx2 scalar neon"),
 };
 static_assert(COUNT_OF(keys) <= PROFILE_KEY_CAP, "profile_row.line holds every key");
 

@@ -112,7 +112,7 @@ struct profile_key {
     u32  offset, size;                  /* of the field in its row                               */
     u64  unit;                          /* bytes or us of a bare number; 0 or 1: itself          */
     f64  lo, hi;                        /* bounds of the stored value, both allowed              */
-    const char *choices;                /* KEY_WORD                                              */
+    const char *choices;                /* KEY_WORD; KEY_TEXT: what the help calls its value     */
     const char *fallback;               /* default, written as in a file                         */
     const char *help;                   /* one line                                              */
 };

@@ -9,7 +9,7 @@
 
 /* Flags that are no profile keys: `group` names the words that have them, comma-separated. */
 static const struct profile_key flags[] = {
-    { "prompt", "run", KEY_TEXT, FIELD(prompt), 0, 0, 0, NULL, "", "-p TEXT; without it stdin" },
+    { "prompt", "run", KEY_TEXT, FIELD(prompt), 0, 0, 0, NULL, "", "without it: stdin" },
     { "system", "run", KEY_TEXT, FIELD(system), 0, 0, 0, NULL, "", "system message" },
     { "think", "run", KEY_SWITCH, FIELD(think), 0, 0, 0, NULL, "off", "reason before answering" },
     { "no-think", "run", KEY_SWITCH, FIELD(no_think), 0, 0, 0, NULL, "off", "answer at once" },
@@ -111,7 +111,7 @@ PRINTF_LIKE(2, 3) static void help_f(struct help *h, const char *format, ...)
 static const char *value_word(const struct profile_key *key)
 {
     switch (key->kind) {
-    case KEY_TEXT:    return "TEXT";
+    case KEY_TEXT:    return key->choices != NULL ? key->choices : "TEXT";
     case KEY_WORD:    return key->choices;
     case KEY_SWITCH:  return "";
     case KEY_COUNT32:
@@ -127,7 +127,9 @@ static void help_flag(struct help *h, const struct profile_key *key)
 {
     char left[96];
     const char *value = value_word(key);
-    snprintf(left, sizeof left, "--%s%s%.60s", key->name, value[0] != 0 ? " " : "", value);
+    snprintf(left, sizeof left, "%s--%s%s%.60s", strcmp(key->name, "model") == 0 ? "-m, " :
+             strcmp(key->name, "prompt") == 0 ? "-p, " : "", key->name, value[0] != 0 ? " " : "",
+             value);
     help_f(h, strlen(left) > 28 ? "  %s\n%31s" : "  %-28s ", left, "");
     help_f(h, "%s", key->help);
     if (key->kind != KEY_SWITCH && key->fallback[0] != 0) help_f(h, " (%s)", key->fallback);
@@ -172,7 +174,8 @@ u32 options_help(enum options_word word, char *out, u32 cap)
     }
     if (takes_profile(w))
         help_f(&h, "\nSizes take KiB MiB GiB (powers of 1024), KB MB GB (of 1000); times ms s h d."
-               "\nEvery flag of the groups may stand in a profile under the same name.\n");
+               "\nEvery flag of a group may stand in a profile under the same name; the defaults in"
+               "\nbrackets hold where the profile says nothing.\n");
     help_f(&h, "\nexamples:\n%s", w->examples);
     return h.bytes;
 }
