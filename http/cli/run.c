@@ -95,14 +95,15 @@ struct answer {
     u32 submit;
 };
 
+static void clear_progress(void)
+{
+    if (run.progress) fputs("\r\033[K", stderr);
+    run.progress = false;
+}
+
 static void show_progress(const struct submit_row *row)
 {
-    if (!isatty(STDERR_FILENO)) return;
-    if (atomic_load(&row->state) == SUBMIT_DECODE) {
-        if (run.progress) fputs("\r\033[K", stderr);
-        run.progress = false;
-        return;
-    }
+    if (!isatty(STDERR_FILENO) || atomic_load(&row->state) != SUBMIT_PREFILL) return;
     fprintf(stderr, "\rreading %llu of %llu tokens", (ull)atomic_load(&row->progress),
             (ull)row->id_count);
     run.progress = true;
@@ -132,6 +133,7 @@ static enum err take_ids(struct answer *a)
     u32 id;
     const struct vocab *vocab = tokenizer_vocab(run.chat.tokenizer);
     while (ring_pop(&a->row->out, &id)) {
+        clear_progress();
         if (run.o->json) {
             reply_ids(&a->reply, &id, 1);
             continue;
@@ -168,8 +170,7 @@ static void close_answer(struct answer *a)
 static enum err finish(struct answer *a)
 {
     const struct turn_result *result = &a->row->result;
-    if (run.progress) fputs("\r\033[K", stderr);
-    run.progress = false;
+    clear_progress();
     if (result->finish == FINISH_ERROR) return fail(result->error, "%s", result->error_text);
     if (run.o->json) {
         reply_end(&a->reply, result);
