@@ -3,7 +3,7 @@
  * One text of avx2.c and avx512.c.  A block is VEC_ROWS rows x VEC_TILES tiles of 16 columns: the
  * even and the odd chain of every (row, column) run over 32 terms in registers, then s += e + o.
  * Activations are broadcast from memory, weights widened once for all rows of the block.  Few rows
- * (VEC_STREAM_ROWS) take more tiles at once, with prefetch: there the weights' bandwidth counts.
+ * (one block) take more tiles at once, with prefetch: there the weights' bandwidth counts.
  * Also serves attention: scores (weights: K) and weighted values (weights: V). */
 #ifndef MODEL_CPU_PRODUCT_H
 #define MODEL_CPU_PRODUCT_H
@@ -125,40 +125,65 @@ VEC_FN void product_put(const struct product_strip *p, u32 rows, u32 tiles, u32 
         product_put(p, rows, tiles, r, c, s);                                                  \
     }
 
-typedef void product_case(const struct product_strip *p, u32 r, u32 c);
+/* Kernels by row count; `tiles` of them at once. */
+struct product_kernel {
+    u32 tiles;
+    void (*run)(const struct product_strip *p, u32 r, u32 c);
+};
 #ifdef VEC_AVX512
 PRODUCT_CASE(1, 1, 0) PRODUCT_CASE(2, 1, 0) PRODUCT_CASE(3, 1, 0)
 PRODUCT_CASE(4, 1, 0) PRODUCT_CASE(5, 1, 0) PRODUCT_CASE(6, 1, 0)
 PRODUCT_CASE(1, 2, 0) PRODUCT_CASE(2, 2, 0) PRODUCT_CASE(3, 2, 0)
 PRODUCT_CASE(4, 2, 0) PRODUCT_CASE(5, 2, 0) PRODUCT_CASE(6, 2, 0)
-PRODUCT_CASE(1, 4, 1) PRODUCT_CASE(2, 4, 1)
-static product_case *const product_cases[VEC_TILES][VEC_ROWS] = {
-    { product_1x10, product_2x10, product_3x10, product_4x10, product_5x10, product_6x10 },
-    { product_1x20, product_2x20, product_3x20, product_4x20, product_5x20, product_6x20 },
+PRODUCT_CASE(1, 4, 1) PRODUCT_CASE(2, 4, 1) PRODUCT_CASE(3, 2, 1)
+PRODUCT_CASE(4, 2, 1) PRODUCT_CASE(5, 2, 1) PRODUCT_CASE(6, 2, 1)
+static const struct product_kernel product_blocks[VEC_ROWS] = {
+    { 2, product_1x20 }, { 2, product_2x20 }, { 2, product_3x20 },
+    { 2, product_4x20 }, { 2, product_5x20 }, { 2, product_6x20 },
 };
-static product_case *const product_streams[VEC_STREAM_ROWS] = { product_1x41, product_2x41 };
+static const struct product_kernel product_lasts[VEC_ROWS] = {      /* a tile left over        */
+    { 1, product_1x10 }, { 1, product_2x10 }, { 1, product_3x10 },
+    { 1, product_4x10 }, { 1, product_5x10 }, { 1, product_6x10 },
+};
+static const struct product_kernel product_streams[VEC_ROWS] = {    /* weights read once       */
+    { 4, product_1x41 }, { 4, product_2x41 }, { 2, product_3x21 },
+    { 2, product_4x21 }, { 2, product_5x21 }, { 2, product_6x21 },
+};
 #else
-PRODUCT_CASE(1, 1, 0) PRODUCT_CASE(2, 1, 0) PRODUCT_CASE(1, 2, 1)
-static product_case *const product_cases[VEC_TILES][VEC_ROWS] = { { product_1x10, product_2x10 } };
-static product_case *const product_streams[VEC_STREAM_ROWS] = { product_1x21 };
+PRODUCT_CASE(1, 1, 0) PRODUCT_CASE(2, 1, 0) PRODUCT_CASE(1, 2, 1) PRODUCT_CASE(2, 1, 1)
+static const struct product_kernel product_blocks[VEC_ROWS] = {
+    { 1, product_1x10 }, { 1, product_2x10 },
+};
+#define product_lasts product_blocks
+static const struct product_kernel product_streams[VEC_ROWS] = {
+    { 2, product_1x21 }, { 1, product_2x11 },
+};
 #endif
+
+/* Rows of a block when `left` are to do: the last two blocks share what is left. */
+VEC_FN u32 product_down(u32 left)
+{
+    return left > VEC_ROWS && left < 2 * VEC_ROWS ? (left + 1) / 2 : MIN(left, (u32)VEC_ROWS);
+}
 
 /* All rows and columns of a strip: columns outside, so that a block's weights stay in cache. */
 static void product_run(const struct product_strip *p)
 {
     u32 tiles = (p->columns + LEVEL_COLUMNS - 1) / LEVEL_COLUMNS, c = 0;
-    if (p->rows <= VEC_STREAM_ROWS)
-        for (; c + VEC_STREAM_TILES <= tiles; c += VEC_STREAM_TILES)
-            product_streams[p->rows - 1](p, 0, c);
+    if (p->rows == 0) return;
+    if (p->rows <= VEC_ROWS) {
+        const struct product_kernel *stream = &product_streams[p->rows - 1];
+        for (; c + stream->tiles <= tiles; c += stream->tiles) stream->run(p, 0, c);
+    }
     while (c < tiles) {
-        u32 across = MIN(tiles - c, (u32)VEC_TILES);
-        for (u32 r = 0; r < p->rows;) {
-            u32 left = p->rows - r, down = MIN(left, (u32)VEC_ROWS);
-            if (left > VEC_ROWS && left < 2 * VEC_ROWS) down = (left + 1) / 2;
-            product_cases[across - 1][down - 1](p, r, c);
-            r += down;
+        const struct product_kernel *kernels = c + VEC_TILES <= tiles ? product_blocks
+                                                                      : product_lasts;
+        u32 down;
+        for (u32 r = 0; r < p->rows; r += down) {
+            down = product_down(p->rows - r);
+            kernels[down - 1].run(p, r, c);
         }
-        c += across;
+        c += kernels[0].tiles;
     }
 }
 
