@@ -21,6 +21,7 @@ enum {
     RULE_COLUMNS = 64,                  /* value columns a task: 32 KiB of S at 128 keys       */
     ATTN_ROWS = 128,                    /* rows x heads a task: amortise packing K and V       */
     PRODUCT_TILES = 8,                  /* tiles of 16 columns a task                          */
+    WORK_NORM = 4, WORK_FUNCTION = 24,  /* rough fused steps of a value: norm; exp and more    */
     PRODUCT_BLOCK_VALUES = 128 * 1024,  /* activations a row block holds: half of L2           */
 };
 
@@ -113,7 +114,7 @@ static enum err cpu_pack(const struct ops_pack_source *source, u8 *to, struct op
 {
     TRY(pack_check(source));
     struct pack_job job = { source, to };
-    threads_run(pack_task, &job, tiles_of(source->n));
+    threads_run(pack_task, &job, tiles_of(source->n), (u64)source->n * source->k);
     *out = (struct ops_matrix){ to, pack_bytes(source->n, source->k, cpu.reference), source->n,
                                 source->k };
     return OK;
@@ -144,7 +145,7 @@ static enum err cpu_product(const struct ops_product *p)
     u32 tiles_each = (u32)ALIGN_UP(MIN(MAX(wanted, 1u), (u32)PRODUCT_TILES), 2);
     if (p->rows < 4) tiles_each = (u32)ALIGN_UP(wanted, 4);
     struct product_job job = { p, pieces(tiles, tiles_each), tiles_each, rows_each };
-    threads_run(product_task, &job, job.tile_tasks * row_tasks);
+    threads_run(product_task, &job, job.tile_tasks * row_tasks, (u64)p->rows * p->w->n * p->w->k);
     return OK;
 }
 
@@ -179,7 +180,7 @@ static enum err cpu_embed(const u8 *table, enum ops_source type, const u32 *ids,
 {
     if (type == OPS_FP8_BLOCK) return fail(ERR_UNSUPPORTED, "embed: a table of block FP8");
     struct embed_job job = { table, type, ids, rows, h, x };
-    threads_run(embed_task, &job, pieces(rows, TASK_ROWS));
+    threads_run(embed_task, &job, pieces(rows, TASK_ROWS), (u64)rows * h);
     return OK;
 }
 
@@ -197,7 +198,7 @@ static void norm_task(const void *owner, u32 task, u32 worker)
 static enum err cpu_rms_norm(const void *x, const f32 *scale, void *y, u32 rows, u32 n, f32 eps)
 {
     struct norm_job job = { x, scale, y, rows, n, eps };
-    threads_run(norm_task, &job, pieces(rows, TASK_ROWS));
+    threads_run(norm_task, &job, pieces(rows, TASK_ROWS), (u64)rows * n);
     return OK;
 }
 
@@ -215,7 +216,7 @@ static void residual_task(const void *owner, u32 task, u32 worker)
 static enum err cpu_residual(void *x, const void *y, u64 count)
 {
     struct values_job job = { .y = x, .a = y, .count = count };
-    threads_run(residual_task, &job, pieces(count, TASK_VALUES));
+    threads_run(residual_task, &job, pieces(count, TASK_VALUES), count);
     return OK;
 }
 
@@ -231,7 +232,7 @@ static void glu_task(const void *owner, u32 task, u32 worker)
 static enum err cpu_glu(const void *g, const void *u, void *y, u64 count)
 {
     struct values_job job = { y, g, u, count };
-    threads_run(glu_task, &job, pieces(count, TASK_VALUES));
+    threads_run(glu_task, &job, pieces(count, TASK_VALUES), count * WORK_FUNCTION);
     return OK;
 }
 
@@ -261,7 +262,8 @@ static void attn_rows_task(const void *owner, u32 task, u32 worker)
 static enum err cpu_attn_rows(const struct ops_attn_rows *p)
 {
     ASSERT(p->d <= HEAD_DIM_CAP && p->rot <= p->d && p->nh % p->nkv == 0);
-    threads_run(attn_rows_task, p, span_tasks(p->span, p->span_count, TASK_ROWS, 1));
+    u64 work = (u64)p->rows * (p->nh + 2 * p->nkv) * p->d * WORK_NORM;
+    threads_run(attn_rows_task, p, span_tasks(p->span, p->span_count, TASK_ROWS, 1), work);
     return OK;
 }
 
@@ -295,7 +297,13 @@ static enum err cpu_attn(const struct ops_attn *p)
 {
     ASSERT(p->d <= HEAD_DIM_CAP && p->nh % p->nkv == 0);
     u32 each = attn_rows_each(p->nh, p->nkv);
-    threads_run(attn_task, p, span_tasks(p->span, p->span_count, each, p->nkv));
+    u64 keys = 0;
+    for (u32 i = 0; i < p->span_count; i++) {
+        const struct ops_span *s = &p->span[i];
+        keys += (s->hi - s->lo) * (s->pos + (s->hi - s->lo) / 2 + 1);
+    }
+    threads_run(attn_task, p, span_tasks(p->span, p->span_count, each, p->nkv),
+                keys * p->nh * p->d * 2);
     return OK;
 }
 
@@ -311,7 +319,8 @@ static void conv_task(const void *owner, u32 task, u32 worker)
 
 static enum err cpu_conv(const struct ops_conv *p)
 {
-    threads_run(conv_task, p, pieces(p->c, CONV_CHANNELS) * p->span_count);
+    threads_run(conv_task, p, pieces(p->c, CONV_CHANNELS) * p->span_count,
+                (u64)p->rows * p->c * WORK_FUNCTION);
     return OK;
 }
 
@@ -368,9 +377,11 @@ static enum err cpu_gdn(const struct ops_gdn *p)
     ASSERT(p->dk <= HEAD_DIM_CAP && p->dv <= HEAD_DIM_CAP && p->hv % p->hk == 0);
     struct gdn_job job = { p, gdn_work(p) };
     u32 row_tasks = pieces(p->rows, TASK_ROWS);
-    threads_run(gdn_gates_task, &job, row_tasks);
-    threads_run(gdn_rule_task, &job, pieces(p->dv, RULE_COLUMNS) * p->hv * p->span_count);
-    threads_run(gdn_out_task, &job, row_tasks);
+    u64 values = (u64)p->rows * p->hv * p->dv, keys = (u64)p->rows * p->hk * p->dk;
+    threads_run(gdn_gates_task, &job, row_tasks, keys * WORK_NORM);
+    threads_run(gdn_rule_task, &job, pieces(p->dv, RULE_COLUMNS) * p->hv * p->span_count,
+                values * p->dk * 4);
+    threads_run(gdn_out_task, &job, row_tasks, values * WORK_FUNCTION);
     return OK;
 }
 

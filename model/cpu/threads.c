@@ -175,10 +175,10 @@ static void wait_for_done(u32 task_count)
     atomic_store(&pool.caller_sleeps, 0);
 }
 
-void threads_run(threads_fn *fn, const void *owner, u32 task_count)
+void threads_run(threads_fn *fn, const void *owner, u32 task_count, u64 work)
 {
     u32 before = flush_on();
-    if (pool.count == 1 || task_count <= 1) {
+    if (pool.count == 1 || task_count <= 1 || work < THREADS_WORK_LEAST) {
         for (u32 task = 0; task < task_count; task++) fn(owner, task, 0);
     } else {
         u32 number = atomic_load(&pool.wake) + 1;

@@ -20,7 +20,10 @@ MUST_USE enum err threads_open(u32 count);
 void threads_close(void);
 u32  threads_count(void);
 
-/* Returns when all tasks are done.  Tasks of a job must not run a job. */
-void threads_run(threads_fn *fn, const void *owner, u32 task_count);
+/* Returns when all tasks are done.  Tasks of a job must not run a job.  `work` is roughly how many
+ * fused steps the job has: below THREADS_WORK_LEAST the caller does them alone, since waking a
+ * thread (and on a busy machine waiting for it) costs more. */
+enum { THREADS_WORK_LEAST = 128 * 1024 };
+void threads_run(threads_fn *fn, const void *owner, u32 task_count, u64 work);
 
 #endif
