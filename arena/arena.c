@@ -25,6 +25,7 @@ struct state {
     struct cells cells;
     struct runs  runs;
     struct inside_heap heap;
+    bool kept;                          /* heap: its range outlives arena_close               */
     struct book  book[BOOK_COUNT];
 };
 
@@ -243,11 +244,24 @@ enum err arena_open(const struct arena_decl *decl, u32 count)
     return err;
 }
 
+/* Releases a space's range but for a heap that is kept. */
+static void release(u32 space)
+{
+    const struct space_ops *ops = space_ops((enum space)space);
+    u64 at = 0;
+    for (u32 i = 0; i < state_count; i++) {
+        const struct state *s = &states[i];
+        if (!s->kept || s->row.space != space) continue;
+        ops->release(ranges[space].base + at, s->offset - at);
+        at = s->offset + s->row.range_bytes;
+    }
+    ops->release(ranges[space].base + at, ranges[space].bytes - at);
+}
+
 void arena_close(void)
 {
     for (u32 space = 0; space < SPACE_COUNT; space++) {
-        if (ranges[space].base != NULL)
-            space_ops((enum space)space)->release(ranges[space].base, ranges[space].bytes);
+        if (ranges[space].base != NULL) release(space);
         ranges[space].base = NULL;
         ranges[space].bytes = 0;
     }
@@ -551,6 +565,11 @@ void arena_inside_rewind(u32 arena, u64 top)
 struct inside_heap *arena_inside_heap(u32 arena)
 {
     return &state_of(arena)->heap;
+}
+
+void arena_inside_heap_keep(u32 arena)
+{
+    state_of(arena)->kept = true;
 }
 
 u64 arena_inside_heap_cap(u32 arena)

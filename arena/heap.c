@@ -41,13 +41,21 @@ static struct {
     u64  range_bytes, next_bytes;       /* range; first byte never handed out                 */
     u64  cap_bytes, granule_bytes;
     bool opening;                       /* one_piece: pages open and close in name only       */
+    _Atomic bool creating;              /* jemalloc has not told its number of our arena yet  */
     u16 *pages;                         /* pages open in each granule; +1 in the reserve      */
-    unsigned index;                     /* jemalloc's number of our arena                     */
+    _Atomic unsigned index;             /* jemalloc's number of our arena                     */
 } heap = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static _Thread_local bool bound;
 
 /* ---------------------------------------------------------------- hooks */
+/* False for an arena that arena_heap_close left behind: its pages stay as they are. */
+static bool live(unsigned arena)
+{
+    return atomic_load(&heap.creating) ||
+           (atomic_load(&heap_arena) != NONE && arena == atomic_load(&heap.index));
+}
+
 /* Opens the granule when its first page opens.  False above the cap or when refused. */
 static bool open_granule(u64 granule)
 {
@@ -101,7 +109,7 @@ static void *hook_alloc(extent_hooks_t *hooks, void *new_addr, size_t size, size
                         bool *zero, bool *commit, unsigned arena)
 {
     (void)hooks;
-    (void)arena;
+    if (!live(arena)) return NULL;
     pthread_mutex_lock(&heap.lock);
     u8 *at = NULL;
     u64 start = ALIGN_UP((uintptr_t)heap.base + heap.next_bytes, MAX(alignment, PAGE_BYTES)) -
@@ -133,7 +141,8 @@ static void hook_destroy(extent_hooks_t *hooks, void *at, size_t size, bool comm
 static bool hook_commit(extent_hooks_t *hooks, void *at, size_t size, size_t offset, size_t length,
                         unsigned arena)
 {
-    (void)hooks, (void)size, (void)arena;
+    (void)hooks, (void)size;
+    if (!live(arena)) return true;
     pthread_mutex_lock(&heap.lock);
     bool opened = open_range((u64)((u8 *)at - heap.base) + offset, length);
     pthread_mutex_unlock(&heap.lock);
@@ -143,7 +152,8 @@ static bool hook_commit(extent_hooks_t *hooks, void *at, size_t size, size_t off
 static bool hook_decommit(extent_hooks_t *hooks, void *at, size_t size, size_t offset,
                           size_t length, unsigned arena)
 {
-    (void)hooks, (void)size, (void)arena;
+    (void)hooks, (void)size;
+    if (!live(arena)) return true;
     if (heap.opening && length >= heap.cap_bytes) return false;
     pthread_mutex_lock(&heap.lock);
     u64 start = (u64)((u8 *)at - heap.base) + offset;
@@ -163,7 +173,8 @@ static bool hook_decommit(extent_hooks_t *hooks, void *at, size_t size, size_t o
 static bool hook_purge(extent_hooks_t *hooks, void *at, size_t size, size_t offset, size_t length,
                        unsigned arena)
 {
-    (void)hooks, (void)size, (void)arena;
+    (void)hooks, (void)size;
+    if (!live(arena)) return true;
     if (!heap.opening) space_host_purge((u8 *)at + offset, length);
     return false;
 }
@@ -192,7 +203,7 @@ static extent_hooks_t hooks = {
 static enum err control(const char *name, const char *leaf, void *value, size_t bytes)
 {
     char text[64];
-    snprintf(text, sizeof text, name, heap.index, leaf);
+    snprintf(text, sizeof text, name, atomic_load(&heap.index), leaf);
     i32 rc = mallctl(text, NULL, NULL, value, bytes);
     return rc == 0 ? OK : fail(ERR_MEMORY, "jemalloc refuses %s: %s", text, strerror(rc));
 }
@@ -214,13 +225,33 @@ static enum err open_reserve(u32 arena)
 static enum err one_piece(void)
 {
     heap.opening = true;
-    i32 flags = MALLOCX_ARENA(heap.index) | MALLOCX_TCACHE_NONE;
+    i32 flags = MALLOCX_ARENA(atomic_load(&heap.index)) | MALLOCX_TCACHE_NONE;
     void *all = mallocx(heap.cap_bytes, flags);
     if (all != NULL) dallocx(all, flags);
     enum err err = control("arena.%u.%s", "purge", NULL, 0);
     heap.opening = false;
     return all == NULL ? fail(ERR_MEMORY, "jemalloc refuses %llu bytes of addresses",
                               (ull)heap.cap_bytes) : err;
+}
+
+/* Makes jemalloc's arena over our hooks, in one piece. */
+static enum err create(void)
+{
+    extent_hooks_t *ours = &hooks;
+    unsigned index = 0;
+    size_t bytes = sizeof index;
+    atomic_store(&heap.creating, true);
+    i32 rc = mallctl("arenas.create", &index, &bytes, &ours, sizeof ours);
+    enum err err = rc == 0 ? OK : fail(ERR_MEMORY, "jemalloc refuses an arena: %s", strerror(rc));
+    atomic_store(&heap.index, index);
+    size_t grow = 2 * MIB;              /* addresses it asks for ahead; else 2, 4, 8, ... MiB */
+    ssize_t dirty_ms = 1000, muzzy_ms = 0;              /* free pages are closed after this   */
+    if (err == OK) err = control("arena.%u.%s", "retain_grow_limit", &grow, sizeof grow);
+    if (err == OK) err = control("arena.%u.%s", "dirty_decay_ms", &dirty_ms, sizeof dirty_ms);
+    if (err == OK) err = control("arena.%u.%s", "muzzy_decay_ms", &muzzy_ms, sizeof muzzy_ms);
+    if (err == OK) err = one_piece();
+    atomic_store(&heap.creating, false);
+    return err;
 }
 
 enum err arena_heap_open(u32 arena)
@@ -237,37 +268,41 @@ enum err arena_heap_open(u32 arena)
     heap.granule_bytes = heap.ops->granule_bytes;
     TRY(arena_inside_heap_book(arena, &heap.pages));
     TRY(open_reserve(arena));
-    extent_hooks_t *ours = &hooks;
-    size_t bytes = sizeof heap.index;
-    i32 rc = mallctl("arenas.create", &heap.index, &bytes, &ours, sizeof ours);
-    if (rc != 0) return fail(ERR_MEMORY, "jemalloc refuses an arena: %s", strerror(rc));
-    size_t grow = 2 * MIB;              /* addresses it asks for ahead; else 2, 4, 8, ... MiB */
-    ssize_t decay_ms = 1000;            /* free pages are closed after a second               */
-    TRY(control("arena.%u.%s", "retain_grow_limit", &grow, sizeof grow));
-    TRY(control("arena.%u.%s", "dirty_decay_ms", &decay_ms, sizeof decay_ms));
-    decay_ms = 0;
-    TRY(control("arena.%u.%s", "muzzy_decay_ms", &decay_ms, sizeof decay_ms));
-    TRY(one_piece());
+    TRY(create());
     atomic_store(&heap_arena, arena);
     return OK;
 }
 
+/* Bytes of ours that somebody holds, threads bound included. */
+static bool held(void)
+{
+    struct heap_stats stats;
+    char text[64];
+    unsigned threads = 0;
+    size_t bytes = sizeof threads;
+    arena_heap_stats(&stats);
+    snprintf(text, sizeof text, "stats.arenas.%u.nthreads", atomic_load(&heap.index));
+    return stats.allocated_bytes > 0 || mallctl(text, &threads, &bytes, NULL, 0) != 0 ||
+           threads > 0;
+}
+
 void arena_heap_close(void)
 {
-    if (atomic_load(&heap_arena) == NONE) return;
-    atomic_store(&heap_arena, NONE);
+    u32 arena = atomic_load(&heap_arena);
+    if (arena == NONE) return;
     unsigned first = 0;
     mallctl("thread.arena", NULL, NULL, &first, sizeof first);
     bound = false;
     mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
-    enum err err = control("arena.%u.%s", "destroy", NULL, 0);
-    ASSERT(err == OK);                  /* another thread is still bound: its blocks would go  */
+    if (held() || control("arena.%u.%s", "destroy", NULL, 0) != OK) arena_inside_heap_keep(arena);
+    atomic_store(&heap_arena, NONE);
 }
 
 void arena_heap_bind(void)
 {
     if (atomic_load(&heap_arena) == NONE || bound) return;
-    i32 rc = mallctl("thread.arena", NULL, NULL, &heap.index, sizeof heap.index);
+    unsigned index = atomic_load(&heap.index);
+    i32 rc = mallctl("thread.arena", NULL, NULL, &index, sizeof index);
     ASSERT(rc == 0);
     bound = true;
 }
@@ -276,7 +311,7 @@ static u64 arena_figure(const char *leaf)
 {
     char text[64];
     size_t value = 0, bytes = sizeof value;
-    snprintf(text, sizeof text, "stats.arenas.%u.%s", heap.index, leaf);
+    snprintf(text, sizeof text, "stats.arenas.%u.%s", atomic_load(&heap.index), leaf);
     return mallctl(text, &value, &bytes, NULL, 0) == 0 ? value : 0;
 }
 
@@ -297,7 +332,7 @@ void arena_heap_stats(struct heap_stats *out)
 /* A bound thread's malloc goes to our arena by itself, through its thread cache. */
 static i32 flags(void)
 {
-    return MALLOCX_ARENA(heap.index) | MALLOCX_TCACHE_NONE;
+    return MALLOCX_ARENA(atomic_load(&heap.index)) | MALLOCX_TCACHE_NONE;
 }
 
 static bool plain(void)

@@ -12,6 +12,8 @@ struct heap_stats { u64 allocated_bytes, active_bytes, mapped_bytes, committed_b
 
 /* After arena_open; `arena` is of kind ARENA_HEAP.  ERR_MEMORY. */
 MUST_USE enum err arena_heap_open(u32 arena);
+/* Unbinds the calling thread.  When somebody still holds bytes of the heap (a library's buffer, a
+ * thread still bound), its range stays mapped past arena_close, with no more to hand out. */
 void arena_heap_close(void);
 /* Binds the calling thread: its plain malloc draws on the arena from now on. */
 void arena_heap_bind(void);

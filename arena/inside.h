@@ -48,6 +48,8 @@ struct inside_heap *arena_inside_heap(u32 arena);
 u64  arena_inside_heap_cap(u32 arena);
 u64  arena_inside_heap_reserve(u32 arena);
 MUST_USE enum err arena_inside_heap_book(u32 arena, u16 **out);
+/* arena_close leaves the heap's range in place: somebody still holds bytes of it. */
+void arena_inside_heap_keep(u32 arena);
 const struct space_ops *arena_inside_ops(u32 arena);
 bool arena_inside_gated(void);          /* any thread                                         */
 

@@ -131,6 +131,26 @@ TEST(a_plain_malloc_of_a_bound_thread_is_counted_and_may_be_freed_elsewhere)
     close_heap();
 }
 
+TEST(bytes_still_held_when_the_heap_closes_stay_good_and_can_be_freed_later)
+{
+    for (u32 round = 0; round < 3; round++) {
+        open_heap();
+        arena_heap_bind();
+        char *volatile kept = malloc(100), *volatile large = malloc(MIB);
+        CHECK(kept != NULL && large != NULL);
+        memset(kept, 1, 100);
+        memset(large, 2, MIB);
+        close_heap();
+        CHECK(kept[99] == 1 && large[MIB - 1] == 2);
+        char *volatile after = malloc(100);             /* from elsewhere                     */
+        memset(after, 3, 100);
+        free(large);
+        free(kept);
+        free(after);
+        CHECK_EQ(arena_count(), 0);
+    }
+}
+
 TEST(an_unbound_thread_is_not_counted)
 {
     open_heap();
