@@ -45,7 +45,8 @@ TEST(jobs_of_growing_length_in_quick_succession_end_and_run_each_task_once)
     CHECK_OK(threads_open(count));
     for (u32 t = 0; t < TASKS; t++) atomic_store(&runs[t], 0);
     const u32 rounds = 60000;
-    for (u32 round = 0; round < rounds; round++) threads_run(count_task, &count, 2 + round % 7, THREADS_WORK_LEAST);
+    for (u32 round = 0; round < rounds; round++)
+        threads_run(count_task, &count, 2 + round % 7, THREADS_WORK_LEAST);
     threads_close();
     for (u32 t = 0; t < 8; t++) {
         u32 want = 0;
