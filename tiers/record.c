@@ -6,7 +6,14 @@
 
 #include <string.h>
 
-enum { RECORD_LIST_CAP = 1 << 20 };
+enum { RECORD_LIST_CAP = 1 << 20, RECORD_END_ROWS = 64, RECORD_END_MIN = 4096,
+       RECORD_END_MAX = 65536 };
+
+/* Rows for generations, spans and calls: of all records together. */
+static u32 end_rows(u32 cap)
+{
+    return MIN(MAX(cap * RECORD_END_ROWS, (u32)RECORD_END_MIN), (u32)RECORD_END_MAX);
+}
 
 static struct {
     struct record_row      *row;
@@ -19,7 +26,8 @@ static struct {
 u64 record_table_bytes(u32 cap, u32 anchor_cap)
 {
     return (u64)cap * (sizeof(struct record_row) + sizeof(struct generation_list) +
-                       (u64)anchor_cap * sizeof(struct anchor_row)) + 3 * 64;
+                       (u64)anchor_cap * sizeof(struct anchor_row)) + 3 * 64 +
+           end_table_bytes(end_rows(cap));
 }
 
 enum err record_open(u32 table_arena, u32 cap, u32 anchor_cap)
@@ -28,8 +36,9 @@ enum err record_open(u32 table_arena, u32 cap, u32 anchor_cap)
     TRY(arena_table_take(table_arena, "records", sizeof *table.row, cap, &table.row));
     TRY(arena_table_take(table_arena, "anchors", sizeof *table.anchor, (u64)cap * anchor_cap,
                          &table.anchor));
-    TRY(arena_table_take(table_arena, "generations", sizeof *table.generation, cap,
+    TRY(arena_table_take(table_arena, "answers", sizeof *table.generation, cap,
                          &table.generation));
+    TRY(end_open(table_arena, end_rows(cap)));
     table.cap = cap;
     table.anchor_cap = anchor_cap;
     return OK;
@@ -77,7 +86,7 @@ enum err record_start(u32 slot, const u64 session[2], u64 now_us, u32 *out)
         .session = { session[0], session[1] }, .taint = UINT64_MAX, .used_us = now_us,
         .number = ++table.number, .slot = slot, .class = HOLD_LIVE,
     };
-    table.generation[free_row].count = 0;
+    ASSERT(table.generation[free_row].count == 0);
     table.count++;
     *out = free_row;
     return OK;
@@ -103,8 +112,7 @@ enum err record_fork(u32 source, u64 pos, u32 slot, const u64 session[2], u64 no
     share_rows(list, pos, slot);
     struct anchor_list from = record_anchors(source), to = record_anchors(made);
     anchors_fork(&to, &from, state_sections_arena(), pos);
-    *record_generations(made) = *record_generations(source);
-    end_cut(record_generations(made), pos);
+    end_copy(record_generations(made), record_generations(source), pos);
     table.row[made].head_pos = table.row[source].head_pos <= pos ? table.row[source].head_pos : 0;
     table.row[made].taint = table.row[source].taint;
     *out = made;
@@ -130,6 +138,7 @@ void record_drop(u32 record)
     struct anchor_list anchors = record_anchors(record);
     for (u32 i = anchors_count(&anchors); i-- > 0;)
         anchors_drop(&anchors, state_sections_arena(), i);
+    end_cut(record_generations(record), 0);
     state_rows_in(r->slot, NULL, 0, 0);
     memset(r, 0, sizeof *r);
     table.count--;
@@ -192,7 +201,7 @@ static u32 references_of_unit(unit_id unit, const unit_id *extra, u32 extra_coun
 
 void record_check(u32 slots, const unit_id *extra, u32 extra_count)
 {
-    u32 blocks = state_blocks_arena(), sections = state_sections_arena(), used = 0;
+    u32 blocks = state_blocks_arena(), sections = state_sections_arena(), used = 0, ends = 0;
     u64 distinct_x = 0;             /* 1 / references summed over references = distinct blocks */
     const u64 one = 720720;         /* divisible by 1 .. 16 */
     for (u32 slot = 0; slot < slots; slot++) {
@@ -218,7 +227,8 @@ void record_check(u32 slots, const unit_id *extra, u32 extra_count)
             ASSERT(arena_slots_holders(sections, unit)->count[HOLD_ANCHOR] ==
                    references_of_unit(unit, extra, extra_count));
         }
+        ends += end_check(record_generations(r));
         used++;
     }
-    ASSERT(used == table.count);
+    ASSERT(used == table.count && ends == end_used());
 }

@@ -1,9 +1,8 @@
-/* tests/tiers/key.c - labels, hashes, common prefixes; values and generations. */
+/* tests/tiers/key.c - labels, hashes, common prefixes; values. */
 #include "tests/test.h"
 
 #include "arena/base/hash.h"
 #include "arena/base/rng.h"
-#include "tiers/end.h"
 #include "tiers/key.h"
 #include "tiers/value.h"
 
@@ -91,17 +90,4 @@ TEST(values_halve_with_each_half_life_and_rise_with_hits_and_tokens)
         CHECK(now < before);
         before = now;
     }
-}
-
-TEST(generations_are_found_from_the_newest_and_cut_by_position)
-{
-    struct generation_list g = { .count = 0 };
-    for (u64 i = 1; i <= GENERATION_CAP + 3; i++) end_record(&g, i * 10, i * 10 + 5, 0);
-    CHECK_EQ(g.count, GENERATION_CAP);
-    CHECK_EQ(g.row[0].lo, 40);
-    CHECK_EQ(g.row[end_find(&g, 79)].hi, 75);
-    CHECK_EQ(g.row[end_find(&g, 75)].hi, 75);
-    CHECK(end_find(&g, 44) == NONE);
-    end_cut(&g, 74);
-    CHECK_EQ(g.row[g.count - 1].hi, 65);
 }
