@@ -204,7 +204,7 @@ TEST(random_conversations_equal_their_cold_runs_under_any_cap_of_anchors)
     u64 cached[COUNT_OF(caps)] = { 0 };
     for (u32 i = 0; i < COUNT_OF(caps); i++)
         random_talks(&(struct micro_setup){ .slot_count = 1 + i % 2, .ctx = 400,
-                                            .anchors = caps[i] }, 100 + i, 40, &cached[i]);
+                                            .anchors = caps[i] }, 100 + i, 20, &cached[i]);
     CHECK(cached[COUNT_OF(caps) - 1] > 0);
 }
 
@@ -212,9 +212,9 @@ TEST(random_conversations_of_other_blocks_and_lines)
 {
     u64 cached = 0;
     random_talks(&(struct micro_setup){ .slot_count = 2, .ctx = 400, .block_rows = 4,
-                                        .grid_rows = 4 }, 31, 40, &cached);
+                                        .grid_rows = 4 }, 31, 25, &cached);
     random_talks(&(struct micro_setup){ .slot_count = 2, .ctx = 400, .block_rows = 16,
-                                        .grid_rows = 64, .reserve_tokens = 1 }, 32, 60, &cached);
+                                        .grid_rows = 64, .reserve_tokens = 1 }, 32, 25, &cached);
     CHECK(cached > 0);
 }
 
