@@ -153,6 +153,20 @@ enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
                 grant->limit == NONE ? "" : g->node[grant->limit].name);
 }
 
+bool budget_gate_fits(struct budget_graph *g, const struct budget_want *wants, u32 want_count)
+{
+    static struct budget_plan plan;
+    struct budget_tables tables;
+    budget_graph_refresh(g);
+    for (u32 i = 0; i < g->node_count; i++)
+        if (g->node[i].over) return false;
+    budget_plan_tables(g, measure_free(g), false, &tables);
+    budget_plan(&tables, wants, want_count, NULL, 0, &plan);
+    for (u32 i = 0; i < want_count; i++)
+        if (plan.grant[i].why != WHY_FULL) return false;
+    return true;
+}
+
 u64 budget_gate_room(struct budget_graph *g, u32 node)
 {
     struct budget_tables tables;

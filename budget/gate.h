@@ -13,6 +13,7 @@ struct budget_ask {
     u64 turn;                           /* for the history                                       */
     const struct budget_want   *wants;   u32 want_count;
     const struct budget_record *records; u32 record_count;
+    const struct budget_shares *shares; /* units of the records, or NULL: they list none         */
 };
 
 /* Measures, plans, hands victims to their nodes' yield, commits; at most 3 rounds when a commit
@@ -21,6 +22,10 @@ struct budget_ask {
  * was granted, and every commit made is undone (records taken by an earlier round stay taken). */
 MUST_USE enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
                               struct budget_plan *plan);
+
+/* True when all wants fit wholly, no node is over its cap and so no record would be taken: records
+ * need not be listed for the gate that follows.  Measures, like a gate. */
+bool budget_gate_fits(struct budget_graph *g, const struct budget_want *wants, u32 want_count);
 
 /* budget_plan_room of a fresh snapshot. */
 u64 budget_gate_room(struct budget_graph *g, u32 node);

@@ -18,6 +18,7 @@
 #define BUDGET_PLAN_H
 
 #include "budget/graph.h"
+#include "budget/shares.h"
 
 enum { BUDGET_WANT_CAP = 64, BUDGET_RECORD_CAP = 4096 };
 
@@ -44,10 +45,14 @@ struct budget_want {
 
 struct budget_record {                  /* what could be taken, as data                          */
     u32  node, record;                  /* the node that yields it; its own index there          */
-    u32  arena;                         /* where the bytes come free                             */
+    u32  arena;                         /* where `freed_bytes` come free; NONE: in no arena      */
     bool pinned;                        /* no victim of this gate (the record that matched)      */
+    bool leaves;                        /* goes by the caller's own hand before the wants are
+                                         * committed (a displaced record): never yielded         */
+    u8   holder;                        /* with units: enum holder by which it holds them        */
     f64  value;                         /* tokens that would be forwarded without it             */
-    u64  freed_bytes;                   /* bytes whose last reference it holds                   */
+    u64  freed_bytes;                   /* bytes that it alone holds, beside the units listed    */
+    u32  list_lo, list_hi;              /* its units: budget_shares.list [lo, hi)                */
 };
 
 struct budget_grant {
