@@ -254,6 +254,15 @@ void slot_drop(u32 slot)
     row->rope_delta = 0;
 }
 
+/* Rows of block `index` that hold something. */
+static u32 valid_rows(const struct slot_row *row, u32 index)
+{
+    u64 below = (u64)index * block_rows();
+    return row->len > below ? (u32)MIN(row->len - below, block_rows()) : 0;
+}
+
+/* No block of the new list has an appender of ours: its rows are frozen, shared or not, or the next
+ * slot that shares some of them could write the others in place. */
 void slot_blocks_set(u32 slot, const block_id *list, u32 count, u64 rows)
 {
     struct slot_row *row = slot_row(slot);
@@ -266,9 +275,8 @@ void slot_blocks_set(u32 slot, const block_id *list, u32 count, u64 rows)
     row->len = rows;
     for (u32 i = 0; i < count; i++) {
         struct block_row *b = arena_blocks_row(arena, list[i]);
-        u64 below = (u64)i * block_rows();
-        u32 valid = rows > below ? (u32)MIN(rows - below, block_rows()) : 0;
-        if (holders_total(&b->holders) > 1) b->frozen = MAX(b->frozen, valid);
+        u32 valid = valid_rows(row, i);
+        b->frozen = holders_total(&b->holders) > 1 ? MAX(b->frozen, valid) : valid;
     }
     refresh_addrs(slot);
 }
@@ -283,7 +291,9 @@ void slot_check(void)
             block_id block = table.list[s].block[i];
             ASSERT(arena_blocks_valid(state_blocks_arena(), block));
             ASSERT(table.list[s].addr[i] == arena_blocks_addr(state_blocks_arena(), block));
-            ASSERT(arena_blocks_row(state_blocks_arena(), block)->holders.count[row->class] > 0);
+            const struct block_row *b = arena_blocks_row(state_blocks_arena(), block);
+            ASSERT(b->holders.count[row->class] > 0);
+            ASSERT(b->appender == s || b->frozen >= valid_rows(row, i));
         }
         if (row->unit.index != NONE)
             ASSERT(arena_slots_valid(state_sections_arena(), row->unit));
