@@ -5,7 +5,7 @@
 #   ./build.sh test [GROUP|FILE...]   build and run tests; closes with `N passed, N failed`
 #
 # Other words: deps [--dry-run]  cpu  debug  release  asan  ubsan  tsan  bench  tidy  clean
-# Groups of tests: arena budget model tiers http fuzz (default: all of these), slow
+# Groups of tests: arena budget model tiers http fuzz sim (default: all of these), slow
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
@@ -156,7 +156,7 @@ build_cpu() {
 }
 
 # ---------------------------------------------------------------- tests
-GROUPS_DEFAULT='arena budget model tiers http fuzz'
+GROUPS_DEFAULT='arena budget model tiers http fuzz sim'
 
 # the test sources and scripts of a word: a group, or one file of it as group/name
 tests_of() {

@@ -26,19 +26,22 @@ static void cold_run(u32 spare, const u32 *ids, u64 count, u32 chunk, f32 *logit
     }
 }
 
-/* Bytes that differ between sections and rows [0, rows) of two slots. */
-static u64 cold_differences(u32 a, u32 b, u64 rows)
+/* Sections that differ between two sets at these addresses. */
+static u64 cold_sections_differ(const u8 *x, const u8 *y)
 {
     const struct state_shape *shape = state_shape();
-    u32 sections = state_sections_arena(), count;
-    u64 differ = 0, len;
-    const u8 *x = arena_slots_addr(sections, slot_row(a)->unit);
-    const u8 *y = arena_slots_addr(sections, slot_row(b)->unit);
+    u64 differ = 0;
     for (u32 i = 0; i < shape->section_count; i++)
         differ += memcmp(x + shape->section[i].offset_bytes, y + shape->section[i].offset_bytes,
                          shape->section[i].bytes) != 0;
-    const block_id *left = state_rows_out(a, &count, &len);
-    const block_id *right = state_rows_out(b, &count, &len);
+    return differ;
+}
+
+/* Strips of rows [0, rows) that differ between two block lists. */
+static u64 cold_rows_differ(const block_id *left, const block_id *right, u64 rows)
+{
+    const struct state_shape *shape = state_shape();
+    u64 differ = 0;
     for (u64 row = 0; row < rows; row += shape->block_rows) {
         u64 n = MIN(rows - row, shape->block_rows), at = row / shape->block_rows;
         for (u32 v = 0; v < shape->view_count; v++)
@@ -47,6 +50,23 @@ static u64 cold_differences(u32 a, u32 b, u64 rows)
                                  n * shape->view[v].row_bytes) != 0;
     }
     return differ;
+}
+
+/* The current sections of a slot. */
+static const u8 *cold_sections(u32 slot)
+{
+    return arena_slots_addr(state_sections_arena(), slot_row(slot)->unit);
+}
+
+/* Sections, and strips of rows [0, rows), that differ between two slots. */
+static u64 cold_differences(u32 a, u32 b, u64 rows)
+{
+    u32 count;
+    u64 len;
+    const block_id *left = state_rows_out(a, &count, &len);
+    const block_id *right = state_rows_out(b, &count, &len);
+    return cold_sections_differ(cold_sections(a), cold_sections(b)) +
+           cold_rows_differ(left, right, rows);
 }
 
 /* `slot` holds exactly the state after ids [0, count), and `logits` [vocab] are those of the last

@@ -34,6 +34,8 @@ struct micro_setup {
     u32 rows, queue;                /* 0 = 16 and 8                                           */
     u64 kv_rows;                    /* rows all slots may hold together; 0 = no limit         */
     u64 drain_us;
+    const char *dir;                /* a model's folder; NULL = embedded                      */
+    u64 pool_bytes;                 /* 0 = 256 MiB                                            */
 };
 
 struct micro {
@@ -83,6 +85,7 @@ static void micro_open(const struct micro_setup *setup)
     if (s->reserve_tokens == 0) s->reserve_tokens = 16;
     if (s->rows == 0) s->rows = 16;
     if (s->queue == 0) s->queue = 8;
+    if (s->pool_bytes == 0) s->pool_bytes = 256 * MIB;
     micro.eos = MICRO_EOS;
     profile_defaults(&micro.profile);
     micro.profile.board_bytes = UINT64_MAX / 4;
@@ -95,12 +98,13 @@ static void micro_open(const struct micro_setup *setup)
     space_host_granule(4096);
     budget_measure_fix(64 * GIB, 64 * GIB);
 
-    struct model_setup model = { .block_rows = s->block_rows, .grid_rows = s->grid_rows,
-                                 .chunk_rows = 64, .backend = { .threads = 1 } };
+    struct model_setup model = { .dir = s->dir, .block_rows = s->block_rows,
+                                 .grid_rows = s->grid_rows, .chunk_rows = 64,
+                                 .backend = { .threads = 1 } };
     CHECK_OK(model_open(&model));
     micro.vocab = model_shape()->vocab;
     struct model_room room = { .slot_count = s->slot_count + 1, .ctx_rows = s->ctx,
-                               .pool_bytes = 256 * MIB };
+                               .pool_bytes = s->pool_bytes };
     struct arena_decl decl[MODEL_DECL_CAP + 1];
     u32 count = model_declare(&room, decl);
     decl[count++] = (struct arena_decl){

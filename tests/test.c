@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -15,6 +16,7 @@ static test_fn *functions[TEST_CAP];
 static u32 test_count;
 static u32 passed_count;
 static u32 skipped_count;
+static bool alone;
 
 static void run_one(void **state)
 {
@@ -39,9 +41,15 @@ void test_failed(const char *file, int line, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (alone) {
+        fprintf(stderr, "%s:%d: %s\n", file, line, text);
+        _Exit(1);
+    }
     print_error("%s:%d: %s\n", file, line, text);
     _fail(file, line);
 }
+
+void test_alone(void) { alone = true; }
 
 void test_skip(const char *why)
 {

@@ -15,6 +15,9 @@ typedef void test_fn(void);
 void test_add(const char *name, test_fn *fn);
 void test_failed(const char *file, int line, const char *format, ...) PRINTF_LIKE(3, 4);
 
+/* From now on a failed CHECK ends the process with exit 1: for a child that a test forked. */
+void test_alone(void);
+
 /* A test that can't run on this machine says why; it is counted as skipped and printed. */
 void test_skip(const char *why);
 

@@ -1,0 +1,449 @@
+/* tests/sim/world.h - runs a script: random clients over the real passes of the engine, on the
+ * smallest model, every turn held to the cold run of its served ids.
+ *
+ * A client has ids, not text: its copy of the conversation.  The engine thread is this one: passes
+ * are called one by one, the clock moves with them, so a script gives the same run every time.
+ * Whatever goes wrong ends the process (tests/sim/seeds.h forks one a script). */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "tests/micro.h"
+#include "tests/micromodel.h"
+#include "tests/sim/script.h"
+#include "tiers/anchors.h"
+
+enum { SIM_CTX = 160, SIM_GUESTS = 2, SIM_ALL = SIM_CLIENTS + SIM_GUESTS, SIM_PASSES_MAX = 20000,
+       SIM_HEAD_ROWS = 21 };
+
+struct client {
+    u32  ids[SIM_CTX + 64];         /* its copy: prompts and answers so far                       */
+    u64  count;
+    u64  user, answer;              /* where its last message and the last answer begin           */
+    u64  session;
+    u64  reminder;                  /* ids at the end of the prompt that it forgets               */
+    bool busy, keep, forgotten;     /* forgotten: cleared while its turn ran                      */
+    u64  cancel_pass;               /* or UINT64_MAX                                              */
+    struct micro_ask ask;
+};
+
+struct sim_sum {
+    u64 turns, passes, cancelled, refused, by_memory, failed_commits, records_checked;
+    u64 source[SOURCE_COUNT], cached, forwarded;
+};
+
+static struct {
+    struct client client[SIM_ALL];
+    struct sim_sum sum;
+    u64  pass, now_us;
+    u32  next_record;               /* the next one whose rows and anchors are compared           */
+    bool pressed;                   /* a cap or a failing commit: turns may be refused            */
+    f32  logits[64];
+} world;
+
+static const struct micro_setup world_setups[] = {
+    { .slot_count = 2 },
+    { .slot_count = 1, .anchors = 6 },
+    { .slot_count = 3, .anchors = 20 },
+    { .slot_count = 2, .anchors = 3, .reserve_tokens = 1 },
+    { .slot_count = 2, .anchors = UINT32_MAX },
+    { .slot_count = 4, .anchors = 12 },
+    { .slot_count = 3, .anchors = 12, .kv_rows = 140 },
+    { .slot_count = 2, .anchors = 12, .kv_rows = 60, .reserve_tokens = 4 },
+};
+
+static const char *world_dir;       /* of the model, written by the parent                        */
+
+/* ------------------------------------------------------------------ comparing */
+
+/* The reference slot, one more than the engine knows. */
+static u32 spare(void) { return micro.set.slot_count; }
+
+/* The reference goes on to `pos`; logits of its last row when asked for. */
+static void spare_to(const u32 *ids, u64 pos, f32 *logits)
+{
+    u64 at = slot_row(spare())->len;
+    while (at < pos) {
+        u32 n = (u32)MIN(pos - at, forward_rows_max());
+        CHECK_OK(forward_chunk(spare(), ids + at, n, at + n == pos ? logits : NULL));
+        at += n;
+    }
+}
+
+static void spare_start(u64 rows)
+{
+    slot_drop(spare());
+    CHECK_OK(slot_grow(spare(), rows));
+}
+
+/* Ids of rows [0, rows) as the blocks' labels have them. */
+static void labels_of(const block_id *list, u64 rows, u32 *ids)
+{
+    u32 b = state_shape()->block_rows;
+    for (u64 i = 0; i < rows; i++) {
+        const u64 *label = arena_blocks_label(state_blocks_arena(), list[i / b]);
+        ids[i] = (u32)label[i % b];
+    }
+}
+
+/* Every row and every anchor of a record is what a cold run of its own ids gives. */
+static void check_record(u32 record)
+{
+    u32 ids[SIM_CTX + 64], blocks, ours;
+    u64 rows, length;
+    const block_id *list = record_blocks(record, &blocks, &rows);
+    struct anchor_list anchors = record_anchors(record);
+    if (rows == 0) return;
+    CHECK(rows <= SIM_CTX);
+    labels_of(list, rows, ids);
+    spare_start(rows);
+    for (u32 i = 0; i < anchors_count(&anchors); i++) {
+        const u8 *unit = arena_slots_addr(state_sections_arena(), anchors.row[i].unit);
+        spare_to(ids, anchors.row[i].pos, NULL);
+        if (cold_sections_differ(unit, cold_sections(spare())) != 0)
+            test_failed(__FILE__, __LINE__, "record %u of %llu rows: the anchor at %llu, kind %u, "
+                        "is not that of a cold run", record, (ull)rows,
+                        (ull)anchors.row[i].pos, anchors.row[i].kind);
+    }
+    spare_to(ids, rows, NULL);
+    list = record_blocks(record, &blocks, &rows);
+    CHECK_EQ(cold_rows_differ(list, state_rows_out(spare(), &ours, &length), rows), 0);
+    slot_drop(spare());
+    world.sum.records_checked++;
+}
+
+/* Commits that must not fail under the checks. */
+static u32 faults_off(void)
+{
+    u32 left = space_host_fail_left();
+    space_host_fail_commit(0);
+    return left;
+}
+
+static void check_records(bool all)
+{
+    u32 left = faults_off();
+    u32 record = record_next(all ? 0 : world.next_record);
+    if (record == NONE) record = record_next(0);
+    for (; record != NONE; record = record_next(record + 1)) {
+        check_record(record);
+        world.next_record = record + 1;
+        if (!all) break;
+    }
+    space_host_fail_commit(left);
+}
+
+/* The slot of a turn that ended holds its served ids and nothing else. */
+static void check_turn(const struct client *c)
+{
+    const struct turn_result *r = &c->ask.result;
+    u32 ids[SIM_CTX + 64], blocks, left = faults_off();
+    u64 rows, sent = c->ask.id_count;
+    bool whole = r->finish == FINISH_STOP || r->finish == FINISH_LENGTH;
+    const block_id *list = state_rows_out(r->slot, &blocks, &rows);
+    labels_of(list, rows, ids);
+    CHECK(memcmp(ids, c->ask.ids, MIN(rows, sent) * sizeof *ids) == 0);
+    if (rows > sent) CHECK(memcmp(ids + sent, c->ask.out, (rows - sent) * sizeof *ids) == 0);
+    if (c->forgotten && rows == 0) {            /* the record went when its turn ended */
+        space_host_fail_commit(left);
+        return;
+    }
+    if (whole) {
+        CHECK_EQ(rows, sent + r->generated - 1);
+        CHECK_EQ(r->cached + r->forwarded, sent);
+    }
+    if (rows > 0) {
+        const f32 *kept = micro.logits + (u64)r->slot * micro.vocab;
+        spare_start(rows);
+        spare_to(ids, rows, world.logits);
+        CHECK_EQ(cold_differences(r->slot, spare(), rows), 0);
+        if (whole) CHECK(memcmp(world.logits, kept, micro.vocab * sizeof *kept) == 0);
+        slot_drop(spare());
+    }
+    space_host_fail_commit(left);
+}
+
+/* ------------------------------------------------------------------ passes */
+
+static void turn_over(struct client *c)
+{
+    const struct turn_result *r = &c->ask.result;
+    c->busy = false;
+    world.sum.turns++;
+    switch (r->finish) {
+    case FINISH_STOP: case FINISH_LENGTH:
+        world.sum.source[r->source]++;
+        world.sum.cached += r->cached;
+        world.sum.forwarded += r->forwarded;
+        world.sum.by_memory += r->by_memory;
+        if (r->by_memory) CHECK(world.pressed);
+        else CHECK(r->finish == FINISH_STOP || r->generated == c->ask.max_tokens ||
+                   c->ask.id_count + r->generated >= SIM_CTX);
+        break;
+    case FINISH_CANCELLED:
+        CHECK(c->cancel_pass != UINT64_MAX);
+        world.sum.cancelled++;
+        break;
+    default:
+        if (r->error != ERR_MEMORY || !world.pressed)
+            test_failed(__FILE__, __LINE__, "a turn failed: %s", r->error_text);
+        world.sum.refused++;
+    }
+    if (r->slot != NONE && r->finish != FINISH_ERROR) check_turn(c);
+    if (!c->keep) return;
+    c->count = c->answer = c->ask.id_count - c->reminder;
+    memcpy(c->ids, c->ask.ids, c->count * sizeof *c->ids);
+    if (r->finish != FINISH_STOP && r->finish != FINISH_LENGTH) return;
+    memcpy(c->ids + c->count, c->ask.out, c->ask.out_count * sizeof *c->ids);
+    c->count += c->ask.out_count;
+}
+
+static void world_pass(void)
+{
+    for (u32 i = 0; i < SIM_ALL; i++)
+        if (world.client[i].busy && world.client[i].cancel_pass == world.pass)
+            submit_cancel(world.client[i].ask.submit);
+    world.pass++;
+    world.sum.passes++;
+    world.now_us += 500;
+    clock_set(world.now_us, (f64)world.now_us * 1e-6);
+    engine_pass();
+    bool ended = false;
+    for (u32 i = 0; i < SIM_ALL; i++) {
+        struct client *c = &world.client[i];
+        if (!c->busy || !micro_poll(&c->ask)) continue;
+        turn_over(c);
+        ended = true;
+    }
+    if (ended) check_records(false);
+}
+
+static void world_wait(const struct client *c)
+{
+    for (u32 i = 0; c->busy; i++) {
+        CHECK(i < SIM_PASSES_MAX);
+        world_pass();
+    }
+}
+
+/* ------------------------------------------------------------------ what clients ask */
+
+/* Two heads that clients share, and ids of a salt; all below the sampler's candidates. */
+static u32 some_id(u64 salt, u64 i) { return 4 + (u32)(rng_u64(salt, i) % 40); }
+
+static void put_ids(struct client *c, u64 count, u64 salt)
+{
+    for (u64 i = 0; i < count && c->ask.id_count < SIM_CTX + 32; i++)
+        c->ask.ids[c->ask.id_count++] = some_id(salt, i);
+}
+
+static void put_head(struct client *c, u64 salt)
+{
+    u64 rows = SIM_HEAD_ROWS - (salt % 2) * 9;
+    put_ids(c, rows, 5000 + salt % 2);
+}
+
+/* The prompt starts with the client's copy up to `pos`. */
+static void put_history(struct client *c, const struct client *from, u64 pos)
+{
+    memcpy(c->ask.ids, from->ids, pos * sizeof *c->ask.ids);
+    c->ask.id_count = pos;
+}
+
+/* A position behind the first id of what `c` has; 0 when it has nothing. */
+static u64 position(const struct client *c, u64 at) { return c->count == 0 ? 0 : at % c->count; }
+
+static void mark(struct client *c, u64 pos, enum turn_mark_kind kind)
+{
+    if (c->ask.mark_count == TURN_MARK_CAP || pos == 0) return;
+    c->ask.mark[c->ask.mark_count++] = (struct turn_mark){ .pos = pos, .kind = (u32)kind };
+}
+
+static void push(struct client *c, const struct sim_op *op)
+{
+    u64 most = SIM_CTX - 2;
+    if (c->ask.id_count > most || c->ask.id_count == 0) {   /* a new conversation */
+        c->ask.id_count = c->ask.mark_count = 0;
+        c->reminder = 0;
+        put_head(c, op->salt);
+        put_ids(c, op->count, op->salt);
+    }
+    c->ask.max_tokens = MAX(op->answer, 1u);
+    c->ask.session = c->session;
+    c->cancel_pass = op->abort == 0 ? UINT64_MAX : world.pass + op->abort - 1;
+    c->busy = true;
+    c->forgotten = false;
+    micro_push(&c->ask);
+}
+
+/* Builds the prompt of a conversation's next turn. */
+static void build(struct client *c, const struct sim_op *op)
+{
+    u64 pos = position(c, op->at);
+    c->keep = op->kind != SIM_RECAP;
+    switch (op->kind) {
+    case SIM_EDIT:
+        put_history(c, c, c->count);
+        if (pos > 0) c->ask.ids[pos] = some_id(op->salt, 77);
+        break;
+    case SIM_UNDO: put_history(c, c, pos); break;
+    case SIM_STRIP: {
+        u64 gone = (c->count - c->answer) / 2;
+        put_history(c, c, c->answer);
+        memcpy(c->ask.ids + c->answer, c->ids + c->answer + gone,
+               (c->count - c->answer - gone) * sizeof *c->ids);
+        c->ask.id_count = c->count - gone;
+        break;
+    }
+    case SIM_FORK: {
+        const struct client *other = &world.client[op->at % SIM_CLIENTS];
+        put_history(c, other, position(other, op->at / SIM_CLIENTS));
+        break;
+    }
+    default: put_history(c, c, c->count); break;
+    }
+    c->user = c->ask.id_count;
+    put_ids(c, op->count, op->salt);
+    if (op->kind == SIM_PLAN) {
+        c->reminder = 1 + op->at % 5;
+        put_ids(c, c->reminder, op->salt + 1);
+    }
+    mark(c, SIM_HEAD_ROWS, MARK_HEAD);
+    mark(c, c->user, MARK_USER);
+}
+
+static void guest_ask(const struct sim_op *op)
+{
+    struct client *c = &world.client[SIM_CLIENTS + op->client % SIM_GUESTS];
+    const struct client *of = &world.client[op->client];
+    world_wait(c);
+    c->keep = false;
+    c->ask.id_count = c->ask.mark_count = 0;
+    c->session = op->salt % 2 == 0 ? of->session : 100u + op->client;
+    if (op->salt % 3 == 0) put_head(c, op->salt);
+    put_ids(c, 1 + op->count % 12, op->salt + 2);
+    if (op->salt % 5 == 0)                          /* a title: the chat as text behind it        */
+        for (u64 i = 0; i < MIN(of->count, 20u); i++) c->ask.ids[c->ask.id_count++] = of->ids[i];
+    push(c, op);
+}
+
+static void ask(const struct sim_op *op)
+{
+    struct client *c = &world.client[op->client];
+    if (op->kind == SIM_GUEST) {
+        guest_ask(op);
+        return;
+    }
+    world_wait(c);
+    c->reminder = 0;
+    if (op->kind != SIM_AGAIN || c->ask.id_count == 0) {
+        c->ask.mark_count = 0;
+        build(c, op);
+    }
+    push(c, op);
+}
+
+/* ------------------------------------------------------------------ what befalls the engine */
+
+static void set_cap(const struct sim_op *op)
+{
+    static const char *const names[] = { "anchors", "caches", "stash", "pin", "park", "store" };
+    u32 node = budget_graph_find(&micro.graph, names[op->at % COUNT_OF(names)]);
+    if (node == NONE) node = budget_graph_find(&micro.graph, "anchors");
+    u64 unit = MAX(micro.graph.node[node].unit_bytes, 4096u);
+    u64 cap = op->salt % 3 == 0 ? 0 : op->salt % 3 == 1 ? unit : op->count * unit;
+    world.pressed = true;
+    u64 before = micro.graph.node[node].cap_bytes;      /* refused: under a reserve */
+    if (budget_graph_cap(&micro.graph, node, cap) != OK)
+        CHECK_EQ(micro.graph.node[node].cap_bytes, before);
+}
+
+static void clear_all(void)
+{
+    u32 command = command_take();
+    CHECK(command != NONE);
+    command_at(command)->op = COMMAND_CLEAR;
+    command_push(command);
+    while (command_at(command)->state != COMMAND_DONE) world_pass();
+    CHECK_EQ(command_at(command)->error, OK);
+    command_release(command);
+}
+
+static void forget(const struct sim_op *op)
+{
+    u64 session = world.client[op->client].session;
+    bool all = op->salt % 2 == 0;
+    for (u32 i = 0; i < SIM_ALL; i++)
+        if (all || world.client[i].session == session) world.client[i].forgotten = true;
+    if (all) clear_all();
+    else tier_clear((const u64[2]){ session, session });
+}
+
+static void befall(const struct sim_op *op)
+{
+    if (op->kind == SIM_CAP) {
+        set_cap(op);
+    } else if (op->kind == SIM_FAIL) {
+        world.pressed = true;
+        world.sum.failed_commits++;
+        space_host_fail_commit(1 + op->at % 12);
+    } else {
+        forget(op);
+    }
+}
+
+/* ------------------------------------------------------------------ a script */
+
+static void world_open(u32 setup)
+{
+    struct micro_setup s = world_setups[setup % COUNT_OF(world_setups)];
+    s.dir = world_dir;
+    s.ctx = SIM_CTX;
+    s.block_rows = 4;
+    s.grid_rows = 16;
+    s.pool_bytes = 8 * MIB;
+    memset(&world, 0, sizeof world);
+    world.now_us = 1000000;
+    clock_set(world.now_us, 1);
+    for (u32 i = 0; i < SIM_ALL; i++) world.client[i].session = i + 1;
+    micro_open(&s);
+    world.pressed = s.kv_rows > 0;
+}
+
+/* All turns end, everything is forgotten, and every block and section set is free again. */
+static void world_close(void)
+{
+    for (u32 i = 0; i < SIM_ALL; i++) world_wait(&world.client[i]);
+    check_records(true);
+    space_host_fail_commit(0);
+    clear_all();
+    world_pass();
+    CHECK_EQ(record_count(), 0);
+    CHECK_EQ(arena_blocks_used(state_blocks_arena()), 0);
+    CHECK_EQ(arena_slots_used(state_sections_arena()), 0);
+    arena_check();
+    slot_check();
+    micro_close();
+}
+
+static void world_run(const struct sim_script *s)
+{
+    world_open(s->setup);
+    for (u32 i = 0; i < s->count; i++) {
+        const struct sim_op *op = &s->op[i];
+        if (!sim_is_turn(op)) {
+            befall(op);
+            continue;
+        }
+        ask(op);
+        struct client *c = &world.client[op->kind == SIM_GUEST
+                                         ? SIM_CLIENTS + op->client % SIM_GUESTS : op->client];
+        if (op->passes >= SIM_WAIT) {
+            for (u32 k = 0; k < SIM_ALL; k++) world_wait(&world.client[k]);
+        } else {
+            for (u32 k = 0; k < op->passes && c->busy; k++) world_pass();
+        }
+    }
+    world_close();
+}
+
+#endif
