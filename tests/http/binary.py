@@ -31,7 +31,7 @@ force = write("force.jsonl", "".join(json.dumps(e) + "\n" for e in (
     {"reasoning": "r", "content": long_answer},
 )))
 HOOKS = ["--ctx", "16384", "--test-hooks", "--force-file", force]
-LONG = " ".join(f"item {i} costs {i * 7 % 101} coins;" for i in range(900))
+LONG = " ".join(f"item {i} costs {i * 7 % 101} coins;" for i in range(360))
 
 
 def ask(text, **more):
