@@ -72,8 +72,19 @@ struct submit_row *submit_at(u32 submit) { ASSERT(submit < FAKE_ROWS); return &f
 u32 submit_queued(void)
 {
     u32 count = 0;
+    pthread_mutex_lock(&fake.lock);
     for (u32 i = 0; i < FAKE_ROWS; i++) count += fake.row[i].state == SUBMIT_QUEUED;
+    pthread_mutex_unlock(&fake.lock);
     return count;
+}
+
+/* State of the first row, which is the one taken when all are free. */
+static u32 fake_state(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    u32 state = fake.row[0].state;
+    pthread_mutex_unlock(&fake.lock);
+    return state;
 }
 
 enum err submit_push(u32 submit)
@@ -81,8 +92,10 @@ enum err submit_push(u32 submit)
     struct submit_row *row = submit_at(submit);
     u32 flying = 0;
     if (fake.draining) return fail(ERR_CANCELLED, "draining");
+    pthread_mutex_lock(&fake.lock);
     for (u32 i = 0; i < FAKE_ROWS; i++)
         flying += fake.row[i].state >= SUBMIT_QUEUED && fake.row[i].state < SUBMIT_DONE;
+    pthread_mutex_unlock(&fake.lock);
     if (flying >= fake.queue_cap) return fail(ERR_FULL, "queue");
     ring_open(&row->out, row->out_ids, TURN_OUT_IDS, row->wake);
     row->queue_place = submit_queued() + 1;
@@ -207,7 +220,9 @@ static void *fake_run(void *unused)
     while (!fake.stop) {
         for (u32 i = 0; i < FAKE_ROWS; i++) {
             struct submit_row *row = &fake.row[i];
+            pthread_mutex_lock(&fake.lock);             /* a row being taken is zeroed under it  */
             u32 state = row->state;
+            pthread_mutex_unlock(&fake.lock);
             if (state < SUBMIT_QUEUED || state == SUBMIT_DONE) continue;
             if (row->cancelled) fake_end(row, FINISH_CANCELLED);
             else if (state == SUBMIT_QUEUED && fake.admit) fake_admit(row);
@@ -216,8 +231,12 @@ static void *fake_run(void *unused)
                 row->state = SUBMIT_DECODE;
             } else if (state == SUBMIT_DECODE && fake.decode) fake_decode(i);
         }
-        for (u32 i = 0; i < 2; i++)
-            if (fake.command[i].state == COMMAND_PUSHED) fake_command(&fake.command[i]);
+        for (u32 i = 0; i < 2; i++) {
+            pthread_mutex_lock(&fake.lock);
+            bool pushed = fake.command[i].state == COMMAND_PUSHED;
+            pthread_mutex_unlock(&fake.lock);
+            if (pushed) fake_command(&fake.command[i]);
+        }
         usleep(200);
     }
     return unused;

@@ -342,12 +342,12 @@ TEST(a_closed_client_cancels_its_turn_in_every_state_streamed_or_not)
             int fd = loop_connect();
             loop_ask(fd, "POST", CHAT, NULL, stream ? hello_stream : hello);
             u32 want = SUBMIT_QUEUED + state;
-            for (u32 i = 0; i < 3000 && fake.row[0].state != want; i++) usleep(1000);
-            CHECK_EQ(fake.row[0].state, want);
+            for (u32 i = 0; i < 3000 && fake_state() != want; i++) usleep(1000);
+            CHECK_EQ(fake_state(), want);
             close(fd);
             CHECK(loop_wait(&fake.cancelled, ++ended));
-            for (u32 i = 0; i < 3000 && fake.row[0].state != SUBMIT_FREE; i++) usleep(1000);
-            CHECK_EQ(fake.row[0].state, SUBMIT_FREE);   /* given back once it was done           */
+            for (u32 i = 0; i < 3000 && fake_state() != SUBMIT_FREE; i++) usleep(1000);
+            CHECK_EQ(fake_state(), SUBMIT_FREE);   /* given back once it was done           */
         }
     loop_close();
 }
@@ -360,7 +360,7 @@ TEST(pipelined_bytes_are_no_disconnect_and_both_requests_are_answered)
     fake.prefill = false;
     int fd = loop_connect();
     loop_ask(fd, "POST", CHAT, NULL, hello);
-    for (u32 i = 0; i < 3000 && fake.row[0].state != SUBMIT_PREFILL; i++) usleep(1000);
+    for (u32 i = 0; i < 3000 && fake_state() != SUBMIT_PREFILL; i++) usleep(1000);
     loop_ask(fd, "GET", "/health", "Host: localhost\r\nConnection: close\r\n", NULL);
     usleep(50 * 1000);
     CHECK_EQ(fake.row[0].cancelled, 0);
@@ -476,7 +476,7 @@ TEST(closing_lets_a_stream_finish_or_ends_it_with_an_error_event)
         fake.decode = false;
         struct closing c = { .fd = loop_connect() };
         loop_ask(c.fd, "POST", CHAT, "Host: localhost\r\nConnection: close\r\n", hello_stream);
-        for (u32 i = 0; i < 3000 && fake.row[0].state != SUBMIT_DECODE; i++) usleep(1000);
+        for (u32 i = 0; i < 3000 && fake_state() != SUBMIT_DECODE; i++) usleep(1000);
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, read_all, &c) == 0);
         if (finish) fake.decode = true;
