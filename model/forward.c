@@ -108,6 +108,8 @@ u32 forward_rows_max(void) { return room.rows_max; }
 
 u32 forward_vocab(void) { return room.shape->vocab; }
 
+bool forward_row_invariant(void) { return room.ops->row_invariant; }
+
 /* ---------------------------------------------------------------- a layer */
 struct batch {
     const struct forward_span *given;

@@ -2,7 +2,7 @@
  *
  * A batch is spans of consecutive tokens of different slots: a prefill chunk is one span, a decode
  * round one row a slot, a draft's verification a few rows a slot.  A row's bits do not depend on
- * the batch.  Slots were grown before (slot_grow); forward never allocates or commits.  On
+ * the batch, unless the backend says so.  Slots were grown before (slot_grow); forward never allocates or commits.  On
  * ERR_DEVICE the slots of the batch are undefined: the caller drops them. */
 #ifndef MODEL_FORWARD_H
 #define MODEL_FORWARD_H
@@ -45,5 +45,7 @@ MUST_USE enum err forward_step(const u32 *slots, const u32 *ids, u32 count, f32 
 
 /* Rows of the vocabulary (columns of logits). */
 u32 forward_vocab(void);
+/* A row's bits do not depend on the batch: false asks for the discipline of prefill.c. */
+bool forward_row_invariant(void);
 
 #endif

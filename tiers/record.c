@@ -101,6 +101,13 @@ static void share_rows(const block_id *list, u64 pos, u32 slot)
     state_rows_in(slot, list, count, pos);
 }
 
+/* The taint of what keeps rows [0, pos) only. */
+static u64 taint_below(u32 record, u64 pos)
+{
+    u64 taint = record_at(record)->taint;
+    return taint < pos ? taint : UINT64_MAX;
+}
+
 enum err record_fork(u32 source, u64 pos, u32 slot, const u64 session[2], u64 now_us, u32 *out)
 {
     u32 count, made;
@@ -114,7 +121,7 @@ enum err record_fork(u32 source, u64 pos, u32 slot, const u64 session[2], u64 no
     anchors_fork(&to, &from, state_sections_arena(), pos);
     end_copy(record_generations(made), record_generations(source), pos);
     table.row[made].head_pos = table.row[source].head_pos <= pos ? table.row[source].head_pos : 0;
-    table.row[made].taint = table.row[source].taint;
+    table.row[made].taint = taint_below(source, pos);
     *out = made;
     return OK;
 }
@@ -129,6 +136,7 @@ void record_cut(u32 record, u64 pos)
     struct anchor_list anchors = record_anchors(record);
     anchors_cut(&anchors, state_sections_arena(), pos);
     end_cut(record_generations(record), pos);
+    record_at(record)->taint = taint_below(record, pos);
     if (record_at(record)->head_pos > pos) record_at(record)->head_pos = 0;
 }
 

@@ -273,6 +273,14 @@ void resident_rows(u32 slot, u64 pos, const u64 *keys, u64 count)
     key_put(state_blocks_arena(), state_shape()->block_rows, list, pos, keys, count);
 }
 
+void resident_taint(u32 slot, u64 pos)
+{
+    struct record_row *r = record_at(own.record[slot]);
+    r->taint = MIN(r->taint, pos);
+}
+
+bool resident_clean(u32 slot) { return record_at(own.record[slot])->taint == UINT64_MAX; }
+
 /* ------------------------------------------------------------------ anchors */
 
 /* Slot 0's conversation keeps its newest 4 and the head's, any other live one its newest. */

@@ -81,6 +81,10 @@ MUST_USE enum err resident_load(const struct tier_hit *hit);
 
 /* Keys of rows [pos, pos + count) that the slot just forwarded. */
 void resident_rows(u32 slot, u64 pos, const u64 *keys, u64 count);
+/* Backends that are not row-invariant: the slot's rows from `pos` on were not written by a cold
+ * prefill on the grid; whether none of its rows is such a one. */
+void resident_taint(u32 slot, u64 pos);
+bool resident_clean(u32 slot);
 /* An anchor at the slot's length, from the pool or in the place of a cheaper one.  False: refused
  * and counted (an anchor that stands there already is marked and true). */
 bool resident_line(u32 slot, enum anchor_kind kind, bool head, struct resident_pool *pool);

@@ -105,6 +105,7 @@ void decode_pass(struct engine *e)
         u64 key = ids[i];
         turn->decode_us += spent_us;
         tier_rows(slots[i], slot_row(slots[i])->len - 1, &key, 1);
+        if (!forward_row_invariant()) resident_taint(slots[i], slot_row(slots[i])->len - 1);
         decode_sample(e, turn, e->logits + (u64)i * e->vocab);
     }
 }

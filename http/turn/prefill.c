@@ -43,11 +43,27 @@ static u32 choose(void)
 
 static u64 chunk_end(const struct turn_row *turn, u64 pos)
 {
-    u64 most = turn_count(TURN_DECODE) > 0 ? PASS_SHORT_ROWS : forward_rows_max();
+    bool invariant = forward_row_invariant();
+    u64 most = invariant && turn_count(TURN_DECODE) > 0 ? PASS_SHORT_ROWS : forward_rows_max();
     u64 end = MIN(pos + MIN(most, forward_rows_max()), turn->prompt_count);
     end = MIN(end, key_line(pos, state_shape()->grid_rows));
-    if (turn->mark_next < turn->mark_count) end = MIN(end, turn->mark[turn->mark_next].pos);
+    if (invariant && turn->mark_next < turn->mark_count) end = MIN(end, turn->mark[turn->mark_next].pos);
     return end;
+}
+
+/* On a backend whose bits depend on the rows of a batch: chunks end on the lines whatever runs
+ * beside, marks shape none, and rows of any other chunk are tainted: no anchor stands above them. */
+static void grid_passed(struct turn_row *turn, u64 lo, u64 hi)
+{
+    u64 grid = state_shape()->grid_rows, most = forward_rows_max();
+    bool head = false, cold = lo % grid % most == 0 && (hi % grid == 0 || hi - lo == most);
+    while (turn->mark_next < turn->mark_count && turn->mark[turn->mark_next].pos <= hi) {
+        const struct turn_mark *mark = &turn->mark[turn->mark_next++];
+        head = head || (mark->pos == hi && mark->kind == MARK_HEAD);
+    }
+    if (!cold) resident_taint(turn->slot, lo);
+    if (hi % grid != 0 || !resident_clean(turn->slot)) return;
+    turn->lined = tier_line(turn->slot, ANCHOR_GRID, head, &turn->pool) || turn->lined;
 }
 
 /* The chunk ended at `pos`: an anchor if that is a line or a mark. */
@@ -88,7 +104,8 @@ void prefill_pass(struct engine *e)
     }
     for (u64 i = pos; i < end; i++) e->keys[i - pos] = ids[i];
     tier_rows(turn->slot, pos, e->keys, end - pos);
-    line_passed(turn, end);
+    if (forward_row_invariant()) line_passed(turn, end);
+    else grid_passed(turn, pos, end);
     u64 spent_us = clock_us() - started_us;
     turn->prefill_us += spent_us;
     e->counts.prefill_us += spent_us;
