@@ -36,6 +36,7 @@ struct micro_setup {
     u64 drain_us;
     const char *dir;                /* a model's folder; NULL = embedded                      */
     u64 pool_bytes;                 /* 0 = 256 MiB                                            */
+    void (*wrap)(struct ops *);     /* changes the backend before anything runs, or NULL      */
 };
 
 struct micro {
@@ -102,6 +103,7 @@ static void micro_open(const struct micro_setup *setup)
                                  .grid_rows = s->grid_rows, .chunk_rows = 64,
                                  .backend = { .threads = 1 } };
     CHECK_OK(model_open(&model));
+    if (s->wrap != NULL) s->wrap((struct ops *)(uintptr_t)model_ops());
     micro.vocab = model_shape()->vocab;
     struct model_room room = { .slot_count = s->slot_count + 1, .ctx_rows = s->ctx,
                                .pool_bytes = s->pool_bytes };

@@ -29,6 +29,7 @@ struct client {
 struct sim_sum {
     u64 turns, passes, cancelled, refused, by_memory, failed_commits, records_checked;
     u64 source[SOURCE_COUNT], cached, forwarded;
+    u64 bounded;                    /* session resumes held to the bound (skew)                   */
 };
 
 static struct {
@@ -38,6 +39,7 @@ static struct {
     u32  next_record;               /* the next one whose rows and anchors are compared           */
     bool pressed;                   /* a cap or a failing commit: turns may be refused            */
     f32  logits[64];
+    f32  bound;                     /* skew: most that logits of a session resume may differ      */
 } world;
 
 static const struct micro_setup world_setups[] = {
@@ -52,18 +54,21 @@ static const struct micro_setup world_setups[] = {
 };
 
 static const char *world_dir;       /* of the model, written by the parent                        */
+static void (*world_wrap)(struct ops *);    /* the skew backend, or NULL                          */
 
 /* ------------------------------------------------------------------ comparing */
 
 /* The reference slot, one more than the engine knows. */
 static u32 spare(void) { return micro.set.slot_count; }
 
-/* The reference goes on to `pos`; logits of its last row when asked for. */
+/* The reference goes on to `pos`, on the lines of a cold prefill where bits depend on them; logits
+ * of its last row when asked for. */
 static void spare_to(const u32 *ids, u64 pos, f32 *logits)
 {
-    u64 at = slot_row(spare())->len;
+    u64 at = slot_row(spare())->len, grid = state_shape()->grid_rows;
     while (at < pos) {
-        u32 n = (u32)MIN(pos - at, forward_rows_max());
+        u64 most = forward_row_invariant() ? forward_rows_max() : grid - at % grid;
+        u32 n = (u32)MIN(pos - at, most);
         CHECK_OK(forward_chunk(spare(), ids + at, n, at + n == pos ? logits : NULL));
         at += n;
     }
@@ -96,7 +101,10 @@ static void check_record(u32 record)
     CHECK(rows <= SIM_CTX);
     labels_of(list, rows, ids);
     spare_start(rows);
+    rows = MIN(rows, record_at(record)->taint);
     for (u32 i = 0; i < anchors_count(&anchors); i++) {
+        if (!forward_row_invariant() && anchors.row[i].kind != ANCHOR_GRID) continue;
+        CHECK(anchors.row[i].pos <= rows);
         const u8 *unit = arena_slots_addr(state_sections_arena(), anchors.row[i].unit);
         spare_to(ids, anchors.row[i].pos, NULL);
         if (cold_sections_differ(unit, cold_sections(spare())) != 0)
@@ -105,7 +113,7 @@ static void check_record(u32 record)
                         (ull)anchors.row[i].pos, anchors.row[i].kind);
     }
     spare_to(ids, rows, NULL);
-    list = record_blocks(record, &blocks, &rows);
+    list = record_blocks(record, &blocks, &length);
     CHECK_EQ(cold_rows_differ(list, state_rows_out(spare(), &ours, &length), rows), 0);
     slot_drop(spare());
     world.sum.records_checked++;
@@ -132,6 +140,51 @@ static void check_records(bool all)
     space_host_fail_commit(left);
 }
 
+/* A backend whose bits depend on rows (tiers.md 1.3): a cold prompt, and one from a line, has the
+ * rows of a cold run on the same lines, and its logits; after a session resume the last logits lie
+ * within the bound, the ids forced. */
+static void check_skewed(const struct client *c, const u32 *ids, u64 rows)
+{
+    const struct turn_result *r = &c->ask.result;
+    const f32 *kept = micro.logits + (u64)r->slot * micro.vocab;
+    bool exact = r->source == SOURCE_COLD || r->source == SOURCE_GRID;
+    u32 blocks, sent = (u32)MIN(rows, c->ask.id_count);
+    u64 length;
+    const block_id *list = state_rows_out(r->slot, &blocks, &length);
+    spare_start(rows);
+    spare_to(ids, sent, world.logits);
+    if (exact) CHECK_EQ(cold_rows_differ(list, state_rows_out(spare(), &blocks, &length), sent), 0);
+    if (exact && rows == sent && r->generated == 1) {
+        CHECK_EQ(cold_differences(r->slot, spare(), rows), 0);
+        CHECK(memcmp(world.logits, kept, micro.vocab * sizeof *kept) == 0);
+    }
+    for (u64 at = sent; at < rows; at++)
+        CHECK_OK(forward_chunk(spare(), ids + at, 1, world.logits));
+    for (u32 i = 0; i < micro.vocab && r->finish != FINISH_CANCELLED; i++)
+        CHECK(__builtin_fabsf(world.logits[i] - kept[i]) <= world.bound);
+    world.sum.bounded += !exact;
+    slot_drop(spare());
+}
+
+/* Ten times the largest difference that two row counts give. */
+static f32 skew_bound(void)
+{
+    u32 ids[SIM_CTX];
+    f32 single[64], most = 0.0f;
+    for (u32 k = 0; k < 4; k++) {
+        for (u32 i = 0; i < SIM_CTX; i++) ids[i] = 4 + (u32)(rng_u64(900 + k, i) % 40);
+        spare_start(SIM_CTX);
+        for (u32 i = 0; i < SIM_CTX; i++) CHECK_OK(forward_chunk(spare(), ids + i, 1, single));
+        spare_start(SIM_CTX);
+        spare_to(ids, SIM_CTX, world.logits);
+        for (u32 i = 0; i < micro.vocab; i++)
+            most = MAX(most, __builtin_fabsf(single[i] - world.logits[i]));
+    }
+    slot_drop(spare());
+    CHECK(most > 0.0f);
+    return 10.0f * most;
+}
+
 /* The slot of a turn that ended holds its served ids and nothing else. */
 static void check_turn(const struct client *c)
 {
@@ -151,7 +204,9 @@ static void check_turn(const struct client *c)
         CHECK_EQ(rows, sent + r->generated - 1);
         CHECK_EQ(r->cached + r->forwarded, sent);
     }
-    if (rows > 0) {
+    if (rows > 0 && !forward_row_invariant()) {
+        check_skewed(c, ids, rows);
+    } else if (rows > 0) {
         const f32 *kept = micro.logits + (u64)r->slot * micro.vocab;
         spare_start(rows);
         spare_to(ids, rows, world.logits);
@@ -401,12 +456,14 @@ static void world_open(u32 setup)
     s.block_rows = 4;
     s.grid_rows = 16;
     s.pool_bytes = 8 * MIB;
+    s.wrap = world_wrap;
     memset(&world, 0, sizeof world);
     world.now_us = 1000000;
     clock_set(world.now_us, 1);
     for (u32 i = 0; i < SIM_ALL; i++) world.client[i].session = i + 1;
     micro_open(&s);
     world.pressed = s.kv_rows > 0;
+    if (!forward_row_invariant()) world.bound = skew_bound();
 }
 
 /* All turns end, everything is forgotten, and every block and section set is free again. */
