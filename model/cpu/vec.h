@@ -16,7 +16,7 @@
 
 #ifdef VEC_AVX512
 /* Rows x tiles of the product kernel: 6 x 2 x (even, odd) = 24 chains of 32 registers. */
-enum { VEC_ROWS = 6, VEC_TILES = 2, VEC_STREAM_TILES = 4 };
+enum { VEC_ROWS = 6, VEC_TILES = 2 };
 
 typedef struct { __m512 v; } vec;
 
@@ -74,7 +74,7 @@ VEC_FN void vec_pair(const u8 *low, const u8 *high, u8 *line)
 }
 
 #else
-enum { VEC_ROWS = 2, VEC_TILES = 1, VEC_STREAM_TILES = 2 };
+enum { VEC_ROWS = 2, VEC_TILES = 1 };
 
 typedef struct { __m256 l, h; } vec;
 
