@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# tests/http/traces.sh - recorded client sessions, streamed: every answer carries the trace's text,
+# reasoning and calls unchanged, sums add up, and a growing loop resumes at the end.
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+exec /usr/bin/python3 - <<'PYTHON'
+import http.client, json, os, sys, tempfile
+sys.path.insert(0, "tests")
+from serving import Report, Server
+
+t = Report()
+# trace -> requests whose source is already the one expected: each follows its own session's last turn
+END = {"opencode_small": {3, 4, 7, 8, 9}, "openwebui_small": set(), "two_sessions_swap": {2, 4}}
+
+
+def whole(v, defs):
+    if isinstance(v, dict):
+        return whole(defs[v["$def"]], defs) if set(v) == {"$def"} else {k: whole(x, defs) for k, x in v.items()}
+    return [whole(x, defs) for x in v] if isinstance(v, list) else v
+
+
+def without_images(body):
+    for m in body["messages"]:
+        if isinstance(m.get("content"), list):
+            m["content"] = [p for p in m["content"] if p.get("type") == "text"]
+    return body
+
+
+def streamed(s, path, body, headers):
+    """(text, reasoning, calls, finish, holdfast, usage, closed early)"""
+    c = http.client.HTTPConnection(s.host, s.port, timeout=120)
+    c.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **headers})
+    r = c.getresponse()
+    if r.status != 200:
+        return f"{r.status} {r.read()[:300]}"
+    try:
+        raw, early = r.read(), False
+    except http.client.IncompleteRead as e:
+        raw, early = e.partial, True
+    out = {"content": "", "reasoning_content": "", "calls": [], "finish": None, "early": early}
+    for line in raw.decode("utf-8").split("\n"):
+        if not line.startswith("data: {"):
+            continue
+        event = json.loads(line[6:])
+        out["holdfast"] = event.get("holdfast", out.get("holdfast"))
+        out["usage"] = event.get("usage", out.get("usage"))
+        for choice in event["choices"]:
+            for key in ("content", "reasoning_content"):
+                out[key] += choice["delta"].get(key) or ""
+            for call in choice["delta"].get("tool_calls", []):
+                if "id" in call:
+                    out["calls"].append([call["id"], call["function"]["name"], ""])
+                out["calls"][call["index"]][2] += call["function"]["arguments"]
+            out["finish"] = choice["finish_reason"] or out["finish"]
+    c.close()
+    return out
+
+
+def calls_of(response):
+    return [[c["id"], c["name"], c["arguments"] if isinstance(c["arguments"], dict) else json.loads(c["arguments"] or "{}")]
+            for c in response.get("tool_calls") or []]
+
+
+def run(name):
+    with open(f"tests/golden/traces/{name}.jsonl", encoding="utf-8") as f:
+        lines = [json.loads(x) for x in f]
+    requests = [whole(x, lines[0].get("defs", [])) for x in lines[1:] if "body" in x]
+    force = tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False)
+    for r in requests:
+        force.write(json.dumps({**r["response"], **({"cut": True} if r["response"].get("cut") else {})}) + "\n")
+    force.close()
+    with Server(["--ctx", "16384", "--parallel", "1", "--grid", "64", "--block", "16", "--test-hooks", "--force-file", force.name]) as s:
+        for n, r in enumerate(requests):
+            who, want = f"{name} {r['seq']}", r["response"]
+            headers = {**r["headers"], "x-holdfast-force": str(n)}
+            body = {**without_images(r["body"]), "stream": True, "stream_options": {"include_usage": True}}
+            got = streamed(s, r["route"], body, headers)
+            if not t.check(isinstance(got, dict), f"{who} is served: {got}"):
+                continue
+            for key, mine in (("content", "content"), ("reasoning", "reasoning_content")):
+                t.check(got[mine] == (want.get(key) or "").strip() or want.get("cut"), f"{who} {key}: {got[mine]!r} is not {want.get(key)!r}")
+            t.check(got["early"] == bool(want.get("cut")), f"{who} is cut where the trace is: {got['early']}")
+            if want.get("cut"):
+                t.check(got["finish"] is None, f"{who} has no end")
+                continue
+            t.check([[i, f, json.loads(a)] for i, f, a in got["calls"]] == calls_of(want), f"{who} calls: {got['calls']}")
+            t.check(got["finish"] == ("tool_calls" if want.get("tool_calls") else "stop"), f"{who} finish: {got['finish']}")
+            h, u = got["holdfast"], got["usage"]
+            t.check(h["cached"] + h["forwarded"] == h["served_tokens"] == u["prompt_tokens"], f"{who} sums: {h} {u}")
+            t.check(u["prompt_tokens_details"]["cached_tokens"] == h["cached"], f"{who} cached: {h} {u}")
+            if r["seq"] in END[name]:
+                t.check(h["source"] == "end", f"{who} resumes at the end: {h}")
+    os.unlink(force.name)
+
+
+for name in END:
+    run(name)
+sys.exit(t.close())
+PYTHON
