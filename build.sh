@@ -197,7 +197,7 @@ run_tests() {
     for file in "${files[@]}"; do case $file in *.c) sources+=("$file") ;; esac; done
     compile tests/*.c "${sources[@]}"
     mkdir -p "$OUT/logs"
-    export HOLDFAST=$PWD/$OUT/holdfast OUT
+    export HOLDFAST=$PWD/$OUT/holdfast OUT CC CFLAGS LIBS TEST_LIBS
     for file in "${files[@]}"; do
         local log command rc started=$SECONDS
         log=$OUT/logs/$(basename "$(dirname "$file")")_$(basename "${file%.*}").log

@@ -40,6 +40,7 @@ bool holders_drop(struct holders *h, enum holder class, struct holders_bytes *su
     enum holder before = holders_charged(h);
     h->count[class]--;
     enum holder after = holders_charged(h);
+    if (FAULT(FAULT_CHARGE_NOT_MOVED) && after != HOLD_COUNT) return false;
     move(before, after, sum, unit_bytes);
     return after == HOLD_COUNT;
 }

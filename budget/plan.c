@@ -191,7 +191,7 @@ static struct verdict draft_fits(const struct budget_tables *t, const struct dra
         root = n;
         if (board && g->node[n].parent == NONE) break;
         u64 need = d->used[n] + bytes + d->unfilled[n] - own, cap = g->node[n].cap_bytes;
-        if (need > cap) return refuse(WHY_CAP, n, need, cap);
+        if (need > cap && !FAULT(FAULT_CAP_NOT_APPLIED)) return refuse(WHY_CAP, n, need, cap);
     }
     if (arena != NONE && d->taken[arena] + bytes > t->arena[arena].range_bytes + d->freed[arena])
         return refuse(WHY_RANGE, NONE, d->taken[arena] + bytes,

@@ -2,8 +2,9 @@
  *
  * A batch is spans of consecutive tokens of different slots: a prefill chunk is one span, a decode
  * round one row a slot, a draft's verification a few rows a slot.  A row's bits do not depend on
- * the batch, unless the backend says so.  Slots were grown before (slot_grow); forward never allocates or commits.  On
- * ERR_DEVICE the slots of the batch are undefined: the caller drops them. */
+ * the batch, unless the backend says so.  Slots were grown before (slot_grow); forward never
+ * allocates or commits.  On ERR_DEVICE the slots of the batch are undefined: the caller drops
+ * them. */
 #ifndef MODEL_FORWARD_H
 #define MODEL_FORWARD_H
 

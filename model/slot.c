@@ -86,7 +86,8 @@ static bool writable(u32 slot, block_id block, u32 r)
 {
     u32 arena = state_blocks_arena();
     const struct block_row *row = arena_blocks_row(arena, block);
-    return arena_blocks_owner(arena, block, slot, r) || (row->appender == NONE && r >= row->frozen);
+    return FAULT(FAULT_BLOCK_NOT_COPIED) || arena_blocks_owner(arena, block, slot, r) ||
+           (row->appender == NONE && r >= row->frozen);
 }
 
 struct slot_growth { u32 first, need, replaced, fresh; bool unit; };

@@ -2,9 +2,9 @@
  * order that depends on the number of rows.
  *
  * Rows of 1 add as ever; rows of r > 1 are the sum of two products, columns below a cut that r
- * chooses (rounded to BF16, as a workspace of partial sums would) and those above it.  So decode,
- * batches of slots, short and long chunks all differ, as on a device whose library picks its kernels
- * by shape.  One such backend a process. */
+ * chooses (rounded to BF16, like a workspace of partial sums) and those above it.  So decode,
+ * batches of slots, short and long chunks all differ, as on a device whose library picks kernels by
+ * shape.  One such backend a process. */
 #ifndef TESTS_SKEW_H
 #define TESTS_SKEW_H
 

@@ -46,6 +46,7 @@ u32 anchors_take(struct anchor_list *list, u64 pos, unit_id unit, enum anchor_ki
         at--;
     }
     ASSERT(at == 0 || list->row[at - 1].pos < pos);
+    if (FAULT(FAULT_ANCHOR_OFF_BY_ONE)) pos--;
     list->row[at] = (struct anchor_row){ .pos = pos, .unit = unit, .kind = (u8)kind,
                                          .head = (u8)head };
     if (kind == ANCHOR_END) keep_ends(list);

@@ -97,7 +97,8 @@ static void share_rows(const block_id *list, u64 pos, u32 slot)
 {
     u32 blocks = state_blocks_arena();
     u32 count = (u32)((pos + state_shape()->block_rows - 1) / state_shape()->block_rows);
-    for (u32 i = 0; i < count; i++) arena_blocks_hold(blocks, list[i], HOLD_LIVE);
+    for (u32 i = FAULT(FAULT_BLOCK_FREED); i < count; i++)
+        arena_blocks_hold(blocks, list[i], HOLD_LIVE);
     state_rows_in(slot, list, count, pos);
 }
 

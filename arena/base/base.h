@@ -42,6 +42,16 @@ typedef unsigned long long ull;         /* what %llu prints: (ull)some_u64      
 #define MUST_USE __attribute__((warn_unused_result))
 #define PRINTF_LIKE(format_at, args_at) __attribute__((format(printf, format_at, args_at)))
 
+/* Faults planted on purpose: tests/sim/faults.sh builds one file with HOLDFAST_FAULT=<one of these>
+ * and the simulator must find it.  In every other build FAULT is the constant false. */
+enum { FAULT_BLOCK_NOT_COPIED = 1, FAULT_ANCHOR_OFF_BY_ONE, FAULT_BLOCK_FREED,
+       FAULT_CHARGE_NOT_MOVED, FAULT_SPAN_TWICE, FAULT_CAP_NOT_APPLIED };
+#ifdef HOLDFAST_FAULT
+#define FAULT(name) (HOLDFAST_FAULT == (name))
+#else
+#define FAULT(name) false
+#endif
+
 /* Ends the process: file, line, the condition.  Never for input or operating errors. */
 _Noreturn void base_assert_failed(const char *file, int line, const char *what);
 #define ASSERT(condition) \

@@ -47,12 +47,13 @@ static u64 chunk_end(const struct turn_row *turn, u64 pos)
     u64 most = invariant && turn_count(TURN_DECODE) > 0 ? PASS_SHORT_ROWS : forward_rows_max();
     u64 end = MIN(pos + MIN(most, forward_rows_max()), turn->prompt_count);
     end = MIN(end, key_line(pos, state_shape()->grid_rows));
-    if (invariant && turn->mark_next < turn->mark_count) end = MIN(end, turn->mark[turn->mark_next].pos);
+    if (invariant && turn->mark_next < turn->mark_count)
+        end = MIN(end, turn->mark[turn->mark_next].pos);
     return end;
 }
 
 /* On a backend whose bits depend on the rows of a batch: chunks end on the lines whatever runs
- * beside, marks shape none, and rows of any other chunk are tainted: no anchor stands above them. */
+ * beside, marks shape none, and rows of other chunks are tainted: no anchor stands above them. */
 static void grid_passed(struct turn_row *turn, u64 lo, u64 hi)
 {
     u64 grid = state_shape()->grid_rows, most = forward_rows_max();

@@ -145,13 +145,14 @@ static u64 seeds_run(u64 lo, u64 hi, u32 turns, struct sim_sum *sum)
 
 static __attribute__((unused)) void seeds_report(const struct sim_sum *s, f64 spent_s)
 {
-    fprintf(stderr, "turns %llu (%.0f/s), passes %llu, cold %llu grid %llu turn %llu end %llu, "
-            "cancelled %llu, refused %llu, ended by memory %llu, cached %llu, forwarded %llu, "
-            "records compared %llu, resumes within the bound %llu\n", (ull)s->turns, (f64)s->turns / MAX(spent_s, 1e-3),
-            (ull)s->passes, (ull)s->source[SOURCE_COLD], (ull)s->source[SOURCE_GRID],
-            (ull)s->source[SOURCE_TURN], (ull)s->source[SOURCE_END], (ull)s->cancelled,
-            (ull)s->refused, (ull)s->by_memory, (ull)s->cached, (ull)s->forwarded,
-            (ull)s->records_checked, (ull)s->bounded);
+    fprintf(stderr, "turns %llu (%.0f/s), passes %llu, cached %llu, forwarded %llu;", (ull)s->turns,
+            (f64)s->turns / MAX(spent_s, 1e-3), (ull)s->passes, (ull)s->cached,
+            (ull)s->forwarded);
+    for (u32 i = 0; i < SOURCE_COUNT; i++)
+        fprintf(stderr, " %s %llu", turn_source_word[i], (ull)s->source[i]);
+    fprintf(stderr, "; cancelled %llu, refused %llu, ended by memory %llu, records compared %llu, "
+            "resumes within the bound %llu\n", (ull)s->cancelled, (ull)s->refused,
+            (ull)s->by_memory, (ull)s->records_checked, (ull)s->bounded);
 }
 
 #endif
