@@ -40,14 +40,19 @@ static u64 trim(const struct budget_want *wants, const struct budget_plan *plan)
     return bytes;
 }
 
+static u64 board_cap(const struct budget_graph *g)
+{
+    u32 root = 0;
+    while (g->node[root].parent != NONE) root = g->node[root].parent;
+    return g->node[root].cap_bytes;
+}
+
 /* Does the plan hold without counting on granules that could not be given back? */
 static bool affordable(const struct budget_graph *g, const struct budget_tables *t,
                        const struct budget_plan *plan, u64 trimmed)
 {
+    u64 cap = board_cap(g);
     if (plan->commit_bytes == 0) return true;
-    u32 root = 0;
-    while (g->node[root].parent != NONE) root = g->node[root].parent;
-    u64 cap = g->node[root].cap_bytes;
     if (cap != UINT64_MAX && committed() + plan->commit_bytes > cap) return false;
     if (t->free_bytes == UINT64_MAX) return true;
     return plan->commit_bytes + g->floor_bytes <= t->free_bytes + trimmed;
@@ -96,8 +101,11 @@ enum err budget_apply(struct budget_graph *g, const struct budget_tables *tables
         out->trimmed_bytes = trim(wants, plan);
         out->again = !affordable(g, tables, plan, out->trimmed_bytes);
         if (out->again) return OK;
+    } else if (committed() > board_cap(g)) {            /* its cap was lowered: free granules go */
+        out->trimmed_bytes = trim(wants, plan);
     }
     u32 failed;
+    out->tried = true;
     arena_gate(true);
     enum err e = commit_wants(wants, plan, true, &failed);
     if (e != OK) {

@@ -6,6 +6,7 @@
 
 struct budget_applied {
     u64  trimmed_bytes;                 /* decommitted: whole free granules                      */
+    bool tried;                         /* the wants' commits were begun                         */
     bool again;                         /* nothing was committed: plan anew with what is true    */
 };
 

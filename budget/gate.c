@@ -12,7 +12,10 @@ struct round {
     struct budget_want   wants[BUDGET_WANT_CAP];
     struct budget_record records[BUDGET_RECORD_CAP];
     u32 want_count, record_count;
+    struct budget_shares *shares;
 };
+
+static struct budget_scratch scratch;
 
 static u64 measure_free(const struct budget_graph *g)
 {
@@ -26,15 +29,27 @@ static void round_open(const struct budget_ask *ask, struct round *r)
     ASSERT(ask->want_count <= BUDGET_WANT_CAP && ask->record_count <= BUDGET_RECORD_CAP);
     r->want_count = ask->want_count;
     r->record_count = ask->record_count;
+    r->shares = ask->shares;
     if (ask->want_count > 0) memcpy(r->wants, ask->wants, ask->want_count * sizeof r->wants[0]);
     if (ask->record_count > 0)
         memcpy(r->records, ask->records, ask->record_count * sizeof r->records[0]);
 }
 
-static void round_next(const struct budget_graph *g, struct round *r,
-                       const struct budget_plan *plan, bool last)
+/* The record is gone already: nothing more comes free by it. */
+static void let_go(struct round *r, u32 record)
 {
-    for (u32 i = 0; i < plan->victim_count; i++) r->records[plan->victim[i]].pinned = true;
+    r->records[record].pinned = true;
+    r->records[record].leaves = false;
+    r->records[record].freed_bytes = 0;
+    if (r->shares != NULL) budget_shares_drop(r->shares, &r->records[record]);
+}
+
+static void round_next(const struct budget_graph *g, struct round *r,
+                       const struct budget_plan *plan, bool tried, bool last)
+{
+    for (u32 i = 0; i < plan->victim_count; i++) let_go(r, plan->victim[i]);
+    for (u32 i = 0; tried && i < r->record_count; i++)
+        if (r->records[i].leaves) let_go(r, i);
     for (u32 i = 0; last && i < r->want_count; i++) {
         if (r->wants[i].must || g->node[r->wants[i].node].node_class <= CLASS_LIVE) continue;
         r->wants[i].min_bytes = r->wants[i].max_bytes = 0;
@@ -100,17 +115,18 @@ static enum err run_rounds(struct budget_graph *g, struct round *r, struct budge
                            struct gate_row *row)
 {
     struct budget_tables tables;
-    struct budget_applied applied;
+    struct budget_applied applied = { 0 };
     bool trimmed = false;
     for (u32 i = 0; i < BUDGET_ROUNDS; i++) {
-        if (i > 0) round_next(g, r, plan, i + 1 == BUDGET_ROUNDS);
+        if (i > 0) round_next(g, r, plan, applied.tried, i + 1 == BUDGET_ROUNDS);
         budget_graph_refresh(g);
         u64 free = measure_free(g);
         if (i == 0) row->free_before_bytes = free;
         row->rounds++;
         budget_plan_tables(g, free, trimmed, &tables);
         u64 started_us = clock_us();
-        budget_plan(&tables, r->wants, r->want_count, r->records, r->record_count, plan);
+        budget_plan(&tables, r->wants, r->want_count, r->records, r->record_count,
+                    r->shares, &scratch, plan);
         row->plan_us += clock_us() - started_us;
         if (plan->refused) return OK;
         TRY(budget_apply(g, &tables, r->wants, r->records, plan, &applied));
@@ -161,7 +177,7 @@ bool budget_gate_fits(struct budget_graph *g, const struct budget_want *wants, u
     for (u32 i = 0; i < g->node_count; i++)
         if (g->node[i].over) return false;
     budget_plan_tables(g, measure_free(g), false, &tables);
-    budget_plan(&tables, wants, want_count, NULL, 0, &plan);
+    budget_plan(&tables, wants, want_count, NULL, 0, NULL, &scratch, &plan);
     for (u32 i = 0; i < want_count; i++)
         if (plan.grant[i].why != WHY_FULL) return false;
     return true;

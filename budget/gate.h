@@ -13,7 +13,8 @@ struct budget_ask {
     u64 turn;                           /* for the history                                       */
     const struct budget_want   *wants;   u32 want_count;
     const struct budget_record *records; u32 record_count;
-    const struct budget_shares *shares; /* units of the records, or NULL: they list none         */
+    struct budget_shares *shares;       /* units of the records, or NULL: they list none; what
+                                         * is taken is counted in it                             */
 };
 
 /* Measures, plans, hands victims to their nodes' yield, commits; at most 3 rounds when a commit

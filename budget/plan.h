@@ -1,16 +1,26 @@
-/* budget/plan.h - wants + graph + records -> grants and victims: a pure function.
+/* budget/plan.h - wants + graph + records -> grants, victims, recharges: a pure function.
  *
- * No clock, no allocation, no side effect: `struct budget_tables` is a snapshot (budget_measure and
- * budget_plan_tables fill it), and the same snapshot gives the same plan.
+ * No clock, no allocation, no side effect but in the caller's scratch: `struct budget_tables` is a
+ * snapshot (budget_measure and budget_plan_tables fill it); the same snapshot gives the same plan.
  *
- * Rules.  Musts first, all or nothing for the whole plan; then may-wants by class of their node,
+ * Wants.  Musts first, all or nothing for the whole plan; then may-wants by class of their node,
  * then by value per byte; a want that can't get its min gets 0 and a reason.  Limits, at once, in
  * the bytes they bind: caps of the node and its ancestors (the caches' budget is the cap of
  * `caches`), with other nodes' unfilled reserves left to them; the arena's own range; the board's
- * cap, over committed granules; measured free memory less the floor, over granules newly
- * committed.  A must that does not fit takes victims over its node's yield edges: lowest order
- * first, then least value / max(freed, one granule); victims are then walked backwards and given
- * back where not needed.  A victim's node keeps its reserve.  A may-want takes from lower classes.
+ * cap, over committed granules; measured free memory less the floor, over granules newly committed.
+ *
+ * Victims.  A record's freed bytes are those whose last reference it holds, counted anew after each
+ * choice (budget/shares).  A must takes over its node's yield edges, lowest order first, then least
+ * value / max(freed, one granule); records that free nothing alone when nothing else is left.  A
+ * may-want takes over edges to lower classes; over edges within its class, among records of `aside`
+ * and of its own node only what is worth less per byte than itself, and only when all it takes so
+ * is worth less than what it gets.  Victims are then walked backwards and given back where not
+ * needed.  A victim's node keeps its reserve.
+ *
+ * Recharges.  Bytes are charged to the node of their highest holder; when that one goes, to the
+ * next one's.  A node that is over its cap (lifted by a recharge, or its cap was lowered) loses its
+ * own least valuable records in the same plan, higher classes first, since a recharge leads to a
+ * lower one only; an inner node loses those of the lowest class below it.
  *
  * Promised (tests/budget/plan.c, random graphs): feasible; deterministic; class-monotone; maximal
  * (no want could get one more unit); equal to the optimum for wants with min 0 without victims. */
@@ -20,7 +30,11 @@
 #include "budget/graph.h"
 #include "budget/shares.h"
 
-enum { BUDGET_WANT_CAP = 64, BUDGET_RECORD_CAP = 4096 };
+enum {
+    BUDGET_WANT_CAP = 64, BUDGET_RECORD_CAP = 4096,
+    BUDGET_HEAP_CAP = BUDGET_RECORD_CAP + BUDGET_UNIT_CAP,
+    BUDGET_RECHARGE_CAP = HOLD_COUNT * (HOLD_COUNT - 1) / 2,
+};
 
 /* Makes `bytes` real (takes and holds blocks, commits).  All or nothing: ERR_MEMORY and ERR_FULL
  * leave the owner as it was.  Called inside the gate, musts first, in the order of the wants; a
@@ -73,6 +87,8 @@ enum budget_why {
 /* "granted", "cap", "free memory", "range of the arena", "commit failed", "a must was refused" */
 const char *budget_plan_why(u32 why);
 
+struct budget_recharge { u32 from, to; u64 bytes; };    /* nodes                                 */
+
 struct budget_plan {
     bool refused;                       /* a must gets nothing: nothing is granted at all        */
     u32  refused_want;                  /* which, and why: grant[refused_want].why               */
@@ -81,7 +97,10 @@ struct budget_plan {
     struct budget_grant grant[BUDGET_WANT_CAP];
     u32  victim_count;
     u32  victim[BUDGET_RECORD_CAP];     /* indices into the records given                        */
-    u64  freed_bytes;                   /* of the victims                                        */
+    u32  squeezed_count;                /* the first of them: nodes were over their caps         */
+    u64  freed_bytes;                   /* of the victims and of the records that leave          */
+    u32  recharge_count;                /* what is charged to a lower node once they are gone    */
+    struct budget_recharge recharge[BUDGET_RECHARGE_CAP];
     u64  commit_bytes;                  /* granules that the grants add to what is committed     */
 };
 
@@ -100,15 +119,28 @@ struct budget_tables {                  /* the snapshot                         
     u64  free_bytes;                    /* measured; UINT64_MAX = not a limit                    */
     bool trimmed;                       /* whole free cells were given back already: else they
                                          * count as free                                         */
+    u32  class_node[HOLD_COUNT];        /* charged for what a class holds, or NONE               */
+};
+
+/* Memory of a call of budget_plan, ~750 KiB: static in the caller.  Nothing outlives a call. */
+struct budget_candidate { f64 density; u32 order, record; };
+struct budget_scratch {
+    bool gone[BUDGET_RECORD_CAP];       /* victims so far, and records that leave                */
+    struct budget_candidate heap[BUDGET_HEAP_CAP];
+    struct holders left[BUDGET_UNIT_CAP];   /* holders once those are gone; reserved: their sum  */
+    u32 who[BUDGET_UNIT_CAP];           /* xor of the records left that hold it, each + 1        */
+    u16 listed[BUDGET_UNIT_CAP];        /* records given that hold it                            */
 };
 
 /* Snapshot of the arenas and of `free_bytes` over a refreshed graph. */
 void budget_plan_tables(const struct budget_graph *g, u64 free_bytes, bool trimmed,
                         struct budget_tables *out);
 
-/* The plan.  want_count <= BUDGET_WANT_CAP, record_count <= BUDGET_RECORD_CAP (asserted). */
+/* The plan.  want_count <= BUDGET_WANT_CAP, record_count <= BUDGET_RECORD_CAP (asserted); `shares`
+ * NULL: no record lists units. */
 void budget_plan(const struct budget_tables *tables, const struct budget_want *wants,
                  u32 want_count, const struct budget_record *records, u32 record_count,
+                 const struct budget_shares *shares, struct budget_scratch *scratch,
                  struct budget_plan *out);
 
 /* Most bytes that `node` could ever be charged, were everything taken that its edges allow: what

@@ -86,3 +86,14 @@ bool budget_shares_end(struct budget_shares *s, struct budget_record *record)
     record->list_hi = s->list_count;
     return !s->full;
 }
+
+void budget_shares_drop(struct budget_shares *s, struct budget_record *record)
+{
+    for (u32 k = record->list_lo; k < record->list_hi; k++) {
+        struct holders *h = &s->unit[s->list[k]].holders;
+        ASSERT(h->count[record->holder] > 0);
+        h->count[record->holder]--;
+    }
+    record->list_lo = record->list_hi = 0;
+    record->freed_bytes = 0;
+}

@@ -53,5 +53,7 @@ void budget_shares_add(struct budget_shares *s, u32 arena, u32 index, u64 bytes,
 /* Ends the record: its freed_bytes, arena, list_lo and list_hi.  False when the tables are full:
  * then it lists nothing and is pinned. */
 bool budget_shares_end(struct budget_shares *s, struct budget_record *record);
+/* The record let go of its units: one holder less on each, and its list is empty. */
+void budget_shares_drop(struct budget_shares *s, struct budget_record *record);
 
 #endif

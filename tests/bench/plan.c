@@ -18,6 +18,7 @@ static struct budget_tables t;
 static struct budget_record records[BUDGET_RECORD_CAP];
 static struct budget_want wants[BUDGET_WANT_CAP];
 static struct budget_plan plan;
+static struct budget_scratch scratch;
 
 static f64 now_us(void)
 {
@@ -73,7 +74,7 @@ static f64 best_us(u32 want_count, u32 record_count)
     f64 best = 1e9;
     for (u32 i = 0; i < ROUNDS; i++) {
         f64 from = now_us();
-        budget_plan(&t, wants, want_count, records, record_count, &plan);
+        budget_plan(&t, wants, want_count, records, record_count, NULL, &scratch, &plan);
         f64 took = now_us() - from;
         best = MIN(best, took);
     }

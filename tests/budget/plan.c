@@ -15,6 +15,7 @@ static struct budget_want wants[WANTS];
 static struct budget_record records[RECORDS];
 static u32 want_count, record_count;
 static struct budget_plan plan;
+static struct budget_scratch scratch;
 static u64 seed, drawn;
 
 static u64 roll(u64 below)
@@ -120,6 +121,19 @@ static bool edge_allows(u32 taker, u32 victim, bool must)
         if (under(taker, g.edge[i].taker) && under(victim, g.edge[i].victim) && taker != victim &&
             (must || g.node[victim].node_class > g.node[taker].node_class)) return true;
     return false;
+}
+
+/* What a may-want may take besides: in its class over an edge, in `aside`, of its own node, when it
+ * is worth less per byte. */
+static bool cheaper_allows(const struct budget_want *w, u32 record, u64 freed)
+{
+    const struct budget_record *r = &records[record];
+    bool near = w->node == r->node || (g.node[w->node].node_class == CLASS_ASIDE &&
+                                       g.node[r->node].node_class == CLASS_ASIDE);
+    for (u32 i = 0; i < g.edge_count; i++)
+        near = near || (under(w->node, g.edge[i].taker) && under(r->node, g.edge[i].victim));
+    u64 cell = r->arena == NONE ? 1 : t.arena[r->arena].cell_bytes;
+    return near && r->value / (f64)MAX(freed, cell) < w->value;
 }
 
 /* ------------------------------------------------------------------ random graphs */
@@ -241,7 +255,7 @@ static void run_plan(u64 *grants, bool *victim)
     CHECK_OK(budget_graph_check(&g));
     /* The check read the counts anew: free bytes of the made-up arenas are the board's too. */
     for (u32 a = 0; a < t.arena_count; a++) g.node[0].used_bytes += t.arena[a].ready_bytes;
-    budget_plan(&t, wants, want_count, records, record_count, &plan);
+    budget_plan(&t, wants, want_count, records, record_count, NULL, &scratch, &plan);
     for (u32 i = 0; i < want_count; i++) grants[i] = plan.grant[i].bytes;
     memset(victim, 0, RECORDS * sizeof *victim);
     for (u32 i = 0; i < plan.victim_count; i++) victim[plan.victim[i]] = true;
@@ -268,7 +282,8 @@ static void check_feasible(const u64 *grants, const bool *victim)
         bool allowed = false;
         for (u32 i = 0; i < want_count; i++)
             allowed = allowed || (grants[i] > 0 &&
-                                  edge_allows(wants[i].node, records[r].node, wants[i].must));
+                                  (edge_allows(wants[i].node, records[r].node, wants[i].must) ||
+                                   cheaper_allows(&wants[i], r, records[r].freed_bytes)));
         CHECK(allowed && !records[r].pinned);
         CHECK(s.used[records[r].node] >= g.node[records[r].node].reserve_bytes);
     }
@@ -308,7 +323,7 @@ TEST(plans_on_random_graphs_are_feasible_maximal_and_repeatable)
         check_maximal(grants, victim);
         refused += plan.refused;
         with_victims += plan.victim_count > 0;
-        budget_plan(&t, wants, want_count, records, record_count, &plan);
+        budget_plan(&t, wants, want_count, records, record_count, NULL, &scratch, &plan);
         CHECK(memcmp(&first, &plan, offsetof(struct budget_plan, victim)) == 0);
         CHECK(memcmp(first.victim, plan.victim, plan.victim_count * sizeof(u32)) == 0);
     }
