@@ -23,6 +23,7 @@ struct attn_work {                      /* of one thread                        
     f32 *s;                             /* [queries, s_stride] scores, then weights            */
     f32 *acc, *tile;                    /* [queries, d] so far, of this tile                   */
     f32 *m, *l;                         /* [queries]                                           */
+    f32 *e;                             /* [s_stride] one query's weights, unrounded           */
     u32  s_stride;
 };
 
@@ -42,7 +43,8 @@ static u64 attn_layout(struct attn_work *w, u8 *base, u32 queries, u32 d, u32 bl
     w->s = (f32 *)(void *)(base + (at += ALIGN_UP(rows, 64)));
     w->m = (f32 *)(void *)(base + (at += (u64)queries * b_pad * sizeof(f32)));
     w->l = (f32 *)(void *)(base + (at += ALIGN_UP(queries * sizeof(f32), 64)));
-    return at + ALIGN_UP(queries * sizeof(f32), 64);
+    w->e = (f32 *)(void *)(base + (at += ALIGN_UP(queries * sizeof(f32), 64)));
+    return at + b_pad * sizeof(f32);
 }
 
 static u64 level_attn_bytes(u32 heads, u32 d, u32 block_rows)
@@ -158,13 +160,10 @@ VEC_FN f32 attn_tree(f32 *x, u32 count)
     return x[0];
 }
 
-enum { ATTN_KEYS_CAP = 4096 };
-
 /* Scores of one query to its weights R(exp(s - m)); invisible keys and padding become +0. */
-static VEC_LOOP void attn_weights(f32 *restrict s, u32 live, u32 keys, u32 s_stride, f32 scale,
-                                  f32 *m_out, f32 *l_out, bool reference)
+static VEC_LOOP void attn_weights(f32 *restrict s, f32 *restrict e, u32 live, u32 keys,
+                                  u32 s_stride, f32 scale, f32 *m_out, f32 *l_out, bool reference)
 {
-    f32 e[ATTN_KEYS_CAP];
     u32 padded = (u32)ALIGN_UP(keys, LEVEL_COLUMNS);
     vec top = vec_all(-MATHS_INF), by = vec_all(scale);
     f32 lane[LEVEL_COLUMNS];
@@ -207,8 +206,8 @@ static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 l
     });
     f32 m[hi - lo], l[hi - lo];
     for (u32 i = lo; i < hi; i++)
-        attn_weights(w->s + (u64)i * w->s_stride, live, keys, w->s_stride, scale, &m[i - lo],
-                     &l[i - lo], reference);
+        attn_weights(w->s + (u64)i * w->s_stride, w->e, live, keys, w->s_stride, scale,
+                     &m[i - lo], &l[i - lo], reference);
     product_run(&(struct product_strip){
         .x = w->s + (u64)lo * w->s_stride, .x_stride = w->s_stride,
         .w = w->v_pack, .tile_bytes = w->v_bytes, .y = out + (u64)lo * d, .y_stride = d,
@@ -253,7 +252,6 @@ static void level_attn(const struct ops_attn *p, const struct ops_span *span, u3
     struct attn_work w;
     u32 heads = p->nh / p->nkv, rows = hi - lo, d = p->d, keys = p->block_rows;
     u64 from = span->pos + (lo - span->lo), last = from + rows - 1;    /* positions            */
-    ASSERT(keys <= ATTN_KEYS_CAP);
     attn_layout(&w, base, rows * heads, d, keys, reference);
     for (u32 r = 0; r < rows; r++)
         memcpy(w.q + (u64)r * heads * d,
