@@ -43,21 +43,37 @@ static u16 read_u16(const u8 *at)
     return value;
 }
 
-/* Value (j, t) of the source in f32, before R. */
-static f32 source_value(const struct ops_pack_source *s, u32 j, u32 t)
+/* Values (j, [t, t + count)) of the source in f32, before R; t and count within one FP8 block. */
+static void expand(const struct ops_pack_source *s, u32 j, u32 t, u32 count, f32 *out)
 {
     u64 at = (u64)j * s->k + t;
     switch (s->type) {
-    case OPS_BF16: return maths_from_bf16(read_u16(s->data + 2 * at));
-    case OPS_F16: return maths_from_f16(read_u16(s->data + 2 * at));
-    case OPS_F32: return read_f32(s->data + 4 * at);
+    case OPS_BF16:
+        for (u32 i = 0; i < count; i++) out[i] = maths_from_bf16(read_u16(s->data + 2 * (at + i)));
+        return;
+    case OPS_F16:
+        for (u32 i = 0; i < count; i++) out[i] = maths_from_f16(read_u16(s->data + 2 * (at + i)));
+        return;
+    case OPS_F32: memcpy(out, s->data + 4 * at, count * sizeof(f32)); return;
     case OPS_FP8_BLOCK: break;
     }
     u64 across = ((u64)s->k + PACK_FP8_BLOCK - 1) / PACK_FP8_BLOCK;
     u64 block = (u64)(j / PACK_FP8_BLOCK) * across + t / PACK_FP8_BLOCK;
     f32 scale = s->scale_type == OPS_F32 ? read_f32(s->scale + 4 * block)
                                          : maths_from_bf16(read_u16(s->scale + 2 * block));
-    return maths_from_e4m3(s->data[at]) * scale;
+    for (u32 i = 0; i < count; i++) out[i] = maths_from_e4m3(s->data[at + i]) * scale;
+}
+
+/* Column c of a tile row: values of terms [t, t + count) to their places. */
+static void place(const f32 *value, u32 c, u32 t, u32 count, u8 *out, bool reference)
+{
+    for (u32 i = 0; i < count; i++) {
+        u64 line = (u64)((t + i) / 2) * LEVEL_BLOCK;
+        u32 odd = (t + i) % 2;
+        bf16 rounded = maths_to_bf16(value[i]);
+        if (reference) memcpy(out + (line + odd * LEVEL_COLUMNS + c) * 4, &value[i], 4);
+        else memcpy(out + (line + c * 2 + odd) * 2, &rounded, 2);
+    }
 }
 
 /* BF16 to BF16: lines of 16 columns, two terms each, moved as 32-bit words. */
@@ -85,16 +101,11 @@ void pack_tile_row(const struct ops_pack_source *s, u8 *to, u32 tile, bool refer
         copy_bf16(s, out, tile);
         return;
     }
-    for (u32 j = j0; j < MIN(j0 + LEVEL_COLUMNS, s->n); j++)
-        for (u32 t = 0; t < s->k; t++) {
-            f32 value = source_value(s, j, t);
-            u64 line = (u64)(t / 2) * LEVEL_BLOCK;
-            u32 c = j - j0;
-            if (reference) {
-                memcpy(out + (line + (t % 2) * LEVEL_COLUMNS + c) * 4, &value, 4);
-            } else {
-                bf16 rounded = maths_to_bf16(value);
-                memcpy(out + (line + c * 2 + t % 2) * 2, &rounded, 2);
-            }
+    for (u32 t = 0; t < s->k; t += PACK_FP8_BLOCK)
+        for (u32 j = j0; j < MIN(j0 + LEVEL_COLUMNS, s->n); j++) {
+            f32 value[PACK_FP8_BLOCK];
+            u32 count = MIN(s->k - t, (u32)PACK_FP8_BLOCK);
+            expand(s, j, t, count, value);
+            place(value, j - j0, t, count, out, reference);
         }
 }
