@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MICRO_IDS = 1024, MICRO_EOS = 3, MICRO_TALKS = 8 };
+enum { MICRO_IDS = 4096, MICRO_EOS = 3, MICRO_TALKS = 8 };
 
 struct micro_setup {
     u32 slot_count;                 /* the engine's; 0 = 1                                    */
