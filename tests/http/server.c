@@ -381,7 +381,7 @@ TEST(a_slow_reader_gets_every_byte_of_a_long_stream)
     u32 lead = fake.answer_count;
     for (u32 i = lead; i < FAKE_ANSWER; i++) fake.answer[i] = 'a' + i % 26 - 33;
     fake.answer_count = 1500;
-    int fd = loop_connect(), small = 2048;
+    int fd = loop_connect(), small = 16384;
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     loop_ask(fd, "POST", CHAT, "Host: localhost\r\nConnection: close\r\n", hello_stream);
     u64 at = 0;
