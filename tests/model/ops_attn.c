@@ -5,6 +5,7 @@ enum { SPANS = 2 };                     /* sequences of one batch               
 
 struct attn_case {
     u32 rows, nh, nkv, d, rot, block_rows;      /* rows: of each sequence                      */
+    u32 lag;                            /* rows the second sequence is behind                  */
     bool reference;
     f32 *qg, *k, *v, *q_scale, *k_scale, *inv_freq;
     struct output { f32 *q, *y; u8 *blocks[SPANS]; } want, got;
@@ -39,24 +40,34 @@ static void block_addresses(const struct attn_case *c, const struct output *o, u
     for (u32 i = 0; i < count; i++) addr[i] = o->blocks[s] + (count - 1 - i) * c->block_bytes;
 }
 
-/* Rows [at, at + count) of both sequences as one batch. */
+/* Where sequence `s` stands after `rows` rows of the first: the second lags, to the end. */
+static u32 progress(const struct attn_case *c, u32 s, u32 rows)
+{
+    if (s == 0 || rows == c->rows) return rows;
+    return rows > c->lag ? rows - c->lag : 0;
+}
+
+/* One batch: rows [at, at + count) of the first sequence, what the second's lag leaves of its. */
 static void run_batch(const struct ops *ops, const struct attn_case *c, struct output *o, u32 at,
                       u32 count)
 {
-    u32 nh = c->nh, nkv = c->nkv, d = c->d, rows = SPANS * count;
+    u32 nh = c->nh, nkv = c->nkv, d = c->d, rows = 0;
     u8 *addr[SPANS][1024];
     struct ops_span span[SPANS];
-    f32 *qg = zeroed((u64)rows * nh * 2 * d * 4), *q = zeroed((u64)rows * nh * d * 4);
-    f32 *k = zeroed((u64)rows * nkv * d * 4), *v = zeroed((u64)rows * nkv * d * 4);
-    f32 *y = zeroed((u64)rows * nh * d * 4);
+    u64 cap = 2ull * (count + c->lag);
+    f32 *qg = zeroed(cap * nh * 2 * d * 4), *q = zeroed(cap * nh * d * 4);
+    f32 *k = zeroed(cap * nkv * d * 4), *v = zeroed(cap * nkv * d * 4);
+    f32 *y = zeroed(cap * nh * d * 4);
     for (u32 s = 0; s < SPANS; s++) {
-        u64 from = (u64)s * c->rows + at, to = (u64)s * count;
+        u32 begin = progress(c, s, at), n = progress(c, s, at + count) - begin;
+        u64 from = (u64)s * c->rows + begin;
         block_addresses(c, o, s, addr[s]);
-        span[s] = (struct ops_span){ .lo = s * count, .hi = (s + 1) * count, .pos = at,
+        span[s] = (struct ops_span){ .lo = rows, .hi = rows + n, .pos = begin,
                                      .block_addr = addr[s] };
-        memcpy(qg + to * nh * 2 * d, c->qg + from * nh * 2 * d, (u64)count * nh * 2 * d * 4);
-        memcpy(k + to * nkv * d, c->k + from * nkv * d, (u64)count * nkv * d * 4);
-        memcpy(v + to * nkv * d, c->v + from * nkv * d, (u64)count * nkv * d * 4);
+        memcpy(qg + (u64)rows * nh * 2 * d, c->qg + from * nh * 2 * d, (u64)n * nh * 2 * d * 4);
+        memcpy(k + (u64)rows * nkv * d, c->k + from * nkv * d, (u64)n * nkv * d * 4);
+        memcpy(v + (u64)rows * nkv * d, c->v + from * nkv * d, (u64)n * nkv * d * 4);
+        rows += n;
     }
     CHECK_OK(ops->attn_rows(&(struct ops_attn_rows){
         .qg = qg, .k = k, .v = v, .q_scale = c->q_scale, .k_scale = c->k_scale, .q_out = q,
@@ -69,9 +80,10 @@ static void run_batch(const struct ops *ops, const struct attn_case *c, struct o
         .span_count = SPANS, .rows = rows, .nh = nh, .nkv = nkv, .d = d,
         .block_rows = c->block_rows, .work = work }));
     for (u32 s = 0; s < SPANS; s++) {
-        u64 to = ((u64)s * c->rows + at) * nh * d, from = (u64)s * count * nh * d;
-        memcpy(o->q + to, q + from, (u64)count * nh * d * 4);
-        memcpy(o->y + to, y + from, (u64)count * nh * d * 4);
+        u64 to = ((u64)s * c->rows + span[s].pos) * nh * d, from = (u64)span[s].lo * nh * d;
+        u64 bytes = (u64)(span[s].hi - span[s].lo) * nh * d * 4;
+        memcpy(o->q + to, q + from, bytes);
+        memcpy(o->y + to, y + from, bytes);
     }
     free(qg), free(q), free(k), free(v), free(y), free(work);
 }
@@ -134,7 +146,7 @@ static void check_case(struct attn_case c)
 TEST(attention_of_tiny_heads_over_many_small_blocks)
 {
     check_case((struct attn_case){ .rows = 75, .nh = 4, .nkv = 2, .d = 64, .rot = 16,
-                                   .block_rows = 16 });
+                                   .block_rows = 16, .lag = 7 });
     check_case((struct attn_case){ .rows = 37, .nh = 4, .nkv = 2, .d = 64, .rot = 16,
                                    .block_rows = 4 });
     check_case((struct attn_case){ .rows = 70, .nh = 6, .nkv = 1, .d = 32, .rot = 8,
@@ -146,7 +158,7 @@ TEST(attention_of_tiny_heads_over_many_small_blocks)
 TEST(attention_of_real_heads_over_blocks_of_256)
 {
     check_case((struct attn_case){ .rows = 290, .nh = 4, .nkv = 1, .d = 256, .rot = 64,
-                                   .block_rows = 256 });
+                                   .block_rows = 256, .lag = 20 });
 }
 
 TEST(attention_of_the_reference_mode_keeps_f32)
