@@ -46,6 +46,8 @@ static f64 eta_s(void)
     return have == 0 ? -1.0 : elapsed_s() * (f64)(all - MIN(have, all)) / (f64)have;
 }
 
+static f64 tenths(f64 s) { return (f64)(u64)(s * 10.0) / 10.0; }
+
 u32 phase_line(char *out, u64 cap)
 {
     static const struct { u64 bytes; const char *word; } units[] = {
@@ -97,10 +99,10 @@ u32 phase_health(struct json_out *out)
         json_put_key(out, "total_bytes");
         json_put_u64(out, atomic_load(&total));
         json_put_key(out, "elapsed_s");
-        json_put_f64(out, elapsed_s());
+        json_put_f64(out, tenths(elapsed_s()));
         json_put_key(out, "eta_s");
         if (left < 0) json_put_null(out);
-        else json_put_f64(out, left);
+        else json_put_f64(out, tenths(left));
     }
     json_put_object_end(out);
     return ending || !ready ? 503 : 200;
