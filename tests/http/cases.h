@@ -10,7 +10,7 @@
 
 enum { B = 4, G = 16 };
 
-static struct micro_ask a, b, c;
+static __attribute__((unused)) struct micro_ask a, b, c;
 
 static void cases_open(struct micro_setup s)
 {
