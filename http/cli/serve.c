@@ -114,7 +114,9 @@ static enum err serve(const struct profile_row *p)
     if (p->force_file[0] != 0) TRY(force_open(p->force_file));
     signals();
     server_ready(&chat);
-    printf("holdfast: listening on http://%s:%u (model %s, ctx %llu, backend %s)\n", p->host,
+    bool six = strchr(p->host, ':') != NULL;    /* an address of IPv6 stands in brackets      */
+    printf("holdfast: listening on http://%s%s%s:%u (model %s, ctx %llu, backend %s)\n", six ? "[" : "",
+           p->host, six ? "]" : "",
            server_port(), model_name(), (ull)start_ctx(), model_ops()->name);
     fflush(stdout);
     if (p->test_hooks) log_line(LOG_LEVEL_WARN, "test hooks are on");
