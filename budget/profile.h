@@ -26,6 +26,7 @@ enum profile_backend   { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
 enum profile_effort    { EFFORT_XHIGH, EFFORT_MEDIUM, EFFORT_LOW, EFFORT_NONE };
 enum profile_reasoning { REASONING_CONTENT, REASONING_PLAIN, REASONING_BOTH };
 enum profile_late      { LATE_INLINE, LATE_REFUSE };
+enum profile_align     { ALIGN_AUTO, ALIGN_ON, ALIGN_OFF };
 
 struct profile_yield {
     char taker[PROFILE_NODE_BYTES], victim[PROFILE_NODE_BYTES];
@@ -64,6 +65,9 @@ struct profile_row {
     u32  reasoning_field;                       /* enum profile_reasoning                        */
     u32  late_system;                           /* enum profile_late                             */
     bool reference_specials;
+    bool end_align;                             /* client's copies are matched with the rows     */
+    u32  end_align_reasoning;                   /* enum profile_align; auto = by the template    */
+    char think_close[PROFILE_TEXT_BYTES];       /* closes a think block over its budget          */
 
     /* engine: capacities of tables */
     u32  queue;                                 /* requests waiting; over it 429                 */

@@ -1,4 +1,4 @@
-/* tiers/align.c - one walk over prompt and rows; exact outside generations, by tags and bytes in. */
+/* tiers/align.c - one walk over prompt and rows: ids outside generations, tags and bytes inside. */
 #include "tiers/align.h"
 
 #include <string.h>

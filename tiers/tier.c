@@ -7,7 +7,7 @@
 
 const char *const tier_source_word[TIER_SOURCE_COUNT] = { "cold", "grid", "turn", "end" };
 const char *const tier_reason_word[TIER_REASON_COUNT] = { NULL, "parted", "short", "never_seen",
-                                                          "memory", "off" };
+                                                          "memory", "off", "context" };
 
 enum { ANCHOR_LIST_MIN = 24, ANCHOR_LIST_MAX = 128 };
 

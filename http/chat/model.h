@@ -20,6 +20,9 @@ struct chat_model {
     struct normal_options normal;
     bool reference_specials;
     bool strict_model;                  /* another name is 404                                   */
+    const u32 *close_ids;               /* closes a think block over its budget: a hidden phrase */
+    u32  close_count, close_hidden;     /* of `close_hidden` ids, </think>, blanks; 0: no id for */
+                                        /* </think>, budgets are ignored                         */
     bool test_hooks;                    /* x-holdfast-force counts (chat/force)                  */
     enum chat_reasoning_field reasoning_field;
     u32  json_depth;                    /* nesting of a body                                     */

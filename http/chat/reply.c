@@ -2,6 +2,7 @@
 #include "http/chat/reply.h"
 
 #include "arena/base/clock.h"
+#include "http/chat/memo.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +34,9 @@ enum err reply_open(struct reply *r, const struct chat_model *model, const struc
                     const struct submit_row *row)
 {
     *r = (struct reply){ .model = model, .request = q, .row = row };
-    struct text *growing[5] = { &r->prefix, &r->reasoning, &r->content, &r->calls, &r->out };
-    for (u32 i = 0; i < 5; i++) text_open_growing(growing[i], &chat_model_heap, REPLY_TEXT_BYTES);
+    struct text *growing[7] = { &r->prefix, &r->reasoning, &r->content, &r->calls, &r->out,
+                                &r->call_name, &r->call_text };
+    for (u32 i = 0; i < 7; i++) text_open_growing(growing[i], &chat_model_heap, REPLY_TEXT_BYTES);
     r->created_s = (u64)clock_wall_s();
     random_id(chat(r) ? "chatcmpl-" : "cmpl-", r->id);
     stop_start(&r->stop, row);
@@ -54,8 +56,9 @@ enum err reply_open(struct reply *r, const struct chat_model *model, const struc
 
 void reply_close(struct reply *r)
 {
-    struct text *growing[5] = { &r->prefix, &r->reasoning, &r->content, &r->calls, &r->out };
-    for (u32 i = 0; i < 5; i++) text_close(growing[i]);
+    struct text *growing[7] = { &r->prefix, &r->reasoning, &r->content, &r->calls, &r->out,
+                                &r->call_name, &r->call_text };
+    for (u32 i = 0; i < 7; i++) text_close(growing[i]);
     tools_events_close(&r->events);
     tools_close(r->tools);
     *r = (struct reply){0};
@@ -177,6 +180,34 @@ static void body_event(struct reply *r, const struct tools_event *e, const char 
     }
 }
 
+/* What the memo needs of a call: its hashes at its end. */
+static void note_call(struct reply *r, const struct tools_event *e, const char *bytes, u64 len)
+{
+    if (e->kind < TOOLS_CALL_BEGIN || e->call >= TURN_CALL_CAP) return;
+    if (e->kind == TOOLS_CALL_BEGIN) {
+        text_clear(&r->call_text);
+        text_clear(&r->call_name);
+        text_put(&r->call_name, bytes, len);
+    } else if (e->kind == TOOLS_CALL_ARGUMENTS) {
+        text_put(&r->call_text, bytes, len);
+    } else if (e->kind == TOOLS_CALL_END && !r->call_text.cut && !r->call_name.cut) {
+        const struct request *q = r->request;
+        struct call_row *call = &r->made[e->call];
+        const char *id = call_id(r, e->call);
+        struct text_span given = { id, strlen(id) };
+        struct text_pool pool;
+        if (e->call < q->forced_call_count && q->forced_call_id[e->call].len > 0)
+            given = q->forced_call_id[e->call];
+        call->id_hash = memo_id(given);
+        text_pool_open(&pool, &chat_model_heap, REPLY_TEXT_BYTES);
+        r->hashed[e->call] = memo_call_text(
+            (struct text_span){ r->call_name.data, r->call_name.len },
+            (struct text_span){ r->call_text.data, r->call_text.len }, &pool,
+            call->value_hash) == OK;
+        text_pool_close(&pool);
+    }
+}
+
 /* Neighbours of one kind are one delta: a step's ids leave together. */
 static void take_events(struct reply *r)
 {
@@ -190,6 +221,7 @@ static void take_events(struct reply *r)
         const char *bytes = all->text.data + e->start;
         if (r->request->stream) stream_event(r, e, bytes, len);
         else body_event(r, e, bytes, len);
+        note_call(r, e, bytes, len);
         if (e->kind == TOOLS_CALL_END && !r->request->parallel_calls) r->enough = true;
     }
     tools_events_clear(&r->events);
@@ -208,7 +240,27 @@ static void feed(struct reply *r, const char *bytes, u64 len, enum vocab_kind ki
     if (r->error != OK || r->enough) return;
     if (!chat(r)) { feed_text(r, bytes, len, kind); return; }
     if (tools_in_reasoning(r->tools) && kind != VOCAB_THINK_CLOSE) r->reasoning_tokens++;
+    if (kind == VOCAB_CALL_OPEN) {
+        r->call_at = r->at;
+        r->calls_before = tools_call_count(r->tools);
+        r->complete_before = tools_complete_count(r->tools);
+    }
     r->error = tools_feed(r->tools, bytes, len, kind, &r->events);
+    u32 call = r->calls_before;
+    if (kind == VOCAB_CALL_CLOSE && call < TURN_CALL_CAP && r->made[call].hi == 0 &&
+        tools_call_count(r->tools) == call + 1 &&
+        tools_complete_count(r->tools) == r->complete_before + 1) {
+        r->made[call].lo = r->call_at;      /* one call between the two tags, and it is whole */
+        r->made[call].hi = r->at + 1;
+    }
+}
+
+u32 reply_calls(const struct reply *r, struct call_row *out)
+{
+    u32 count = 0;
+    for (u32 i = 0; i < TURN_CALL_CAP; i++)
+        if (r->hashed[i] && r->made[i].hi > 0) out[count++] = r->made[i];
+    return count;
 }
 
 /* Gives the parser what is held but for the last `keep` counted bytes. */
@@ -220,6 +272,7 @@ static void release(struct reply *r, u32 keep)
         u32 free = r->counted_bytes - MIN(r->counted_bytes, keep);
         u32 len = p->counted ? MIN(p->len, free) : p->len;
         if (len == 0 && p->len > 0) break;
+        r->at = p->at;
         feed(r, r->held + at, len, (enum vocab_kind)p->kind);
         at += len;
         if (p->counted) r->counted_bytes -= len;
@@ -239,9 +292,10 @@ static void hold(struct reply *r, const char *bytes, u32 len, enum vocab_kind ki
     bool counted = kind == VOCAB_TEXT || (call_tag && !r->row->tools);
     if (r->piece_count == REPLY_HELD_PIECES || r->held_bytes + len > REPLY_HELD_BYTES)
         release(r, 0);
+    r->at = r->id_count;
     if (len > REPLY_HELD_BYTES) { feed(r, bytes, len, kind); return; }
     memcpy(r->held + r->held_bytes, bytes, len);
-    r->piece[r->piece_count++] = (struct reply_piece){ len, (u8)kind, counted };
+    r->piece[r->piece_count++] = (struct reply_piece){ r->id_count, len, (u8)kind, counted };
     r->held_bytes += len;
     if (counted) r->counted_bytes += len;
 }
@@ -268,6 +322,7 @@ static void feed_id(struct reply *r, u32 id)
     if (r->stopped || id >= vocab->count) return;
     struct vocab_piece p = vocab_piece(vocab, id);
     enum vocab_kind kind = vocab_kind(vocab, id);
+    r->at = r->id_count;
     if (r->row->stop_count == 0) { feed(r, p.bytes, p.len, kind); return; }
     u32 cut = 0, back = 0;
     r->stopped = stop_feed(&r->stop, r->row, id, &cut, &back);
@@ -301,7 +356,7 @@ void reply_ids(struct reply *r, const u32 *ids, u64 count)
 {
     if (count == 0) return;
     begin_once(r);
-    for (u64 i = 0; i < count; i++) feed_id(r, ids[i]);
+    for (u64 i = 0; i < count; i++, r->id_count++) feed_id(r, ids[i]);
     if (chat(r)) take_events(r);
     else take_text(r);
     check(r);
@@ -320,11 +375,11 @@ static void put_usage(const struct reply *r, const struct turn_result *result, s
 {
     u64 prompt = r->request->ids.count;
     u64 cached = prompt > result->forwarded ? prompt - result->forwarded : 0;
+    u64 seen = result->generated - MIN(result->hidden, result->generated);
     text_f(t, "{\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"total_tokens\":%llu,"
            "\"prompt_tokens_details\":{\"cached_tokens\":%llu},"
            "\"completion_tokens_details\":{\"reasoning_tokens\":%llu}}", (ull)prompt,
-           (ull)result->generated, (ull)(prompt + result->generated), (ull)cached,
-           (ull)MIN(r->reasoning_tokens, result->generated));
+           (ull)seen, (ull)(prompt + seen), (ull)cached, (ull)MIN(r->reasoning_tokens, seen));
 }
 
 static f64 ms(u64 us) { return (f64)us / 1000.0; }
@@ -333,10 +388,11 @@ static void put_holdfast(const struct reply *r, const struct turn_result *result
 {
     const char *reason = turn_reason_word[result->reason];
     if (result->by_memory) reason = turn_reason_word[REASON_MEMORY];
-    text_f(t, "\"holdfast\":{\"source\":\"%s\",\"served\":\"sent\",\"served_tokens\":%llu,"
+    text_f(t, "\"holdfast\":{\"source\":\"%s\",\"served\":\"%s\",\"served_tokens\":%llu,"
            "\"cached\":%llu,\"forwarded\":%llu,\"restore_ms\":%.3f,\"prefill_ms\":%.3f,"
            "\"ttft_ms\":%.3f,\"reason\":", turn_source_word[result->source],
-           (ull)(result->cached + result->forwarded), (ull)result->cached,
+           turn_served_word[result->served], (ull)(result->cached + result->forwarded),
+           (ull)result->cached,
            (ull)result->forwarded, ms(result->restore_us), ms(result->prefill_us),
            ms(result->ttft_us));
     if (reason == NULL) text_str(t, "null");
@@ -344,7 +400,7 @@ static void put_holdfast(const struct reply *r, const struct turn_result *result
     if (result->part_pos == UINT64_MAX) {
         text_str(t, ",\"part_pos\":null}");
     } else {
-        const char *role = request_role_at(r->model, r->request, result->part_pos);
+        const char *role = request_role_at(r->model, r->request, result->part_sent);
         text_f(t, ",\"part_pos\":{\"pos\":%llu,\"role\":", (ull)result->part_pos);
         if (role == NULL) text_str(t, "null}}");
         else text_f(t, "\"%s\"}}", role);

@@ -14,7 +14,7 @@
 enum { REPLY_ID_BYTES = 40, REPLY_HELD_PIECES = 512, REPLY_HELD_BYTES = 4096,
        REPLY_TEXT_BYTES = 256 << 20 };
 
-struct reply_piece { u32 len; u8 kind; bool counted; };     /* counted: the stop's content bytes */
+struct reply_piece { u64 at; u32 len; u8 kind; bool counted; }; /* counted: a stop's content bytes */
 
 struct reply {
     const struct chat_model *model;
@@ -34,6 +34,12 @@ struct reply {
     char held[REPLY_HELD_BYTES];
     struct text_utf8 utf8;              /* completions                                           */
     u64  reasoning_tokens;
+    u64  id_count, at;                  /* ids given so far; index of the one that is fed        */
+    struct call_row made[TURN_CALL_CAP];    /* the answer's calls, for the engine's memo         */
+    bool hashed[TURN_CALL_CAP];
+    u64  call_at;                       /* index of the open <tool_call>; calls before it        */
+    u32  calls_before, complete_before;
+    struct text call_name, call_text;   /* of the open call                                      */
     struct text prefix;                 /* of every chunk, up to the choice's own members        */
     struct text reasoning, content, calls;      /* not streamed: what the body will hold         */
     struct text out;                    /* bytes to send                                         */
@@ -48,6 +54,9 @@ void reply_close(struct reply *r);      /* safe when zeroed                     
 void reply_ids(struct reply *r, const u32 *ids, u64 count);
 /* The turn came to its end by stop or length: finish chunk, usage, [DONE] or the whole body. */
 void reply_end(struct reply *r, const struct turn_result *result);
+/* The whole calls of the answer as the engine's memo knows calls, spans in ids given; after the
+ * last reply_ids.  Returns how many, at most TURN_CALL_CAP. */
+u32 reply_calls(const struct reply *r, struct call_row *out);
 /* After headers left: one error event, no [DONE]. */
 void reply_error(struct reply *r, const struct refusal *refusal);
 /* Before the first event: a comment line, `text` without newlines. */

@@ -3,6 +3,7 @@
 
 #include "http/chat/fields.h"
 #include "http/chat/force.h"
+#include "http/chat/memo.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +118,26 @@ static bool fields_unserved(struct jsontext body, struct refusal *r)
                        "`json_object` or `json_schema`");
 }
 
+/* Tokens of reasoning before the block is closed; below 0, null or absent: any number. */
+static bool fields_budget(const struct chat_model *m, struct jsontext body, struct request *q,
+                          struct refusal *r)
+{
+    i64 budget;
+    struct jsontext thinking = jsontext_member(body, "thinking");
+    if (thinking.kind != JSONTEXT_OBJECT) thinking = (struct jsontext){ 0 };
+    if (!fields_whole(thinking, "budget_tokens", -1, INT64_MAX, -1, &budget, r)) {
+        snprintf(r->param, sizeof r->param, "thinking.budget_tokens");
+        return false;
+    }
+    if (!fields_whole(body, "reasoning_budget", -1, INT64_MAX, budget, &budget, r) ||
+        !fields_whole(body, "thinking_budget", -1, INT64_MAX, budget, &budget, r)) return false;
+    q->think_budget = budget < 0 ? UINT64_MAX : (u64)budget;
+    q->close_ids = m->close_ids;
+    q->close_count = budget < 0 ? 0 : m->close_count;
+    q->close_hidden = m->close_hidden;
+    return true;
+}
+
 static bool fields_limits(const struct chat_model *m, struct jsontext body, struct request *q,
                           struct refusal *r)
 {
@@ -125,6 +146,7 @@ static bool fields_limits(const struct chat_model *m, struct jsontext body, stru
         !fields_whole(body, "max_completion_tokens", 1, INT64_MAX, tokens, &completion, r))
         return false;
     q->max_tokens = (u64)completion;
+    if (!fields_budget(m, body, q, r)) return false;
     if (!fields_bool(body, "stream", false, &q->stream, r)) return false;
     struct jsontext options = jsontext_member(body, "stream_options");
     if (options.kind != JSONTEXT_ABSENT && options.kind != JSONTEXT_NULL) {
@@ -209,6 +231,32 @@ static void marks_of(struct request *q)
     }
 }
 
+/* The past calls of the prompt as the engine's memo knows calls. */
+static bool calls_of(const struct chat_model *m, struct request *q, struct refusal *r)
+{
+    const struct template_prompt *p = &q->prompt;
+    const struct vocab *vocab = tokenizer_vocab(m->tokenizer);
+    if (p->call_count == 0) return true;
+    q->past_calls = text_pool_take(&q->pool, p->call_count * sizeof *q->past_calls);
+    if (q->past_calls == NULL) {
+        fail(ERR_MEMORY, "no memory for the request's calls");
+        return refusal_note(r, ERR_MEMORY, "messages");
+    }
+    for (u32 i = 0; i < p->call_count; i++) {
+        const struct template_span *s = &p->calls[i];
+        if (s->call->id.len == 0 || s->token_lo >= s->token_hi ||
+            vocab_kind(vocab, q->ids.id[s->token_lo]) != VOCAB_CALL_OPEN ||
+            vocab_kind(vocab, q->ids.id[s->token_hi - 1]) != VOCAB_CALL_CLOSE) continue;
+        struct call_row *call = &q->past_calls[q->past_call_count++];
+        *call = (struct call_row){ .id_hash = memo_id(s->call->id), .lo = s->token_lo,
+                                   .hi = s->token_hi };
+        enum err code = memo_call(s->call->name, s->call->arguments, s->call->argument_count,
+                                  &q->pool, call->value_hash);
+        if (code != OK) return refusal_note(r, code, "messages");
+    }
+    return true;
+}
+
 /* The rendered prompt up to the end of the first user turn (all of it when there is none). */
 static struct text_span head_of(const struct template_prompt *p)
 {
@@ -271,7 +319,8 @@ static bool render(const struct chat_model *m, bool encode, struct request *q, s
 
 static void begin(enum request_kind kind, struct request *q)
 {
-    *q = (struct request){ .kind = kind, .forced_cut = UINT64_MAX };
+    *q = (struct request){ .kind = kind, .forced_cut = UINT64_MAX,
+                           .think_budget = UINT64_MAX };
     text_pool_open(&q->pool, &chat_model_heap, REQUEST_POOL_BYTES);
 }
 
@@ -290,7 +339,7 @@ bool request_chat(const struct chat_model *m, const struct request_source *sourc
     bool ok = fields_open(source->body, source->body_bytes, m->json_depth, &body, r) &&
               fields_model(m, body, q, r) && fields_unserved(body, r) &&
               fields_limits(m, body, q, r) && messages_of(m, body, q, r) &&
-              render(m, true, q, r) && within_context(m, q, r) &&
+              render(m, true, q, r) && within_context(m, q, r) && calls_of(m, q, r) &&
               session_of(body, source, q, r) && force_of(m, source, q, r);
     if (ok) marks_of(q);
     else request_close(q);
@@ -403,6 +452,12 @@ void request_fill(const struct request *q, struct submit_row *row)
     row->max_tokens = q->max_tokens;
     session_hash(q->session, strlen(q->session), row->session);
     row->sampling = q->sampling;
+    row->calls = q->past_calls;
+    row->call_count = q->past_call_count;
+    row->think_budget = q->think_budget;
+    row->close_ids = q->close_ids;
+    row->close_count = q->close_count;
+    row->close_hidden = q->close_hidden;
     row->forced = q->is_forced ? q->forced.id : NULL;
     row->forced_count = q->forced.count;
     row->forced_cut = q->forced_cut;

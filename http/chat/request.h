@@ -37,6 +37,11 @@ struct request {
     struct text_span stop[TURN_STOP_CAP];
     u32  stop_count;
     u64  max_tokens;                    /* 0: to the context's end                               */
+    u64  think_budget;                  /* reasoning tokens, UINT64_MAX: any number              */
+    struct call_row *past_calls;        /* of the prompt, by position; in the pool               */
+    u32  past_call_count;
+    const u32 *close_ids;               /* the model's                                           */
+    u32  close_count, close_hidden;
     struct sample_settings sampling;
     char session[SESSION_ID_BYTES + 1];
     struct tokenizer_ids forced;        /* --test-hooks; count 0: none                           */

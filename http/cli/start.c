@@ -25,6 +25,8 @@ static struct {
     struct budget_graph graph;
     struct tokenizer *tokenizer;
     enum template_id template_id;
+    struct tokenizer_ids close;         /* the phrase that closes a think block, and </think> */
+    u32 close_hidden;
     u64 table_bytes;
     bool heap, engine, arenas;
 } start;
@@ -173,9 +175,30 @@ static enum err open_text(void)
     }, &start.tokenizer);
 }
 
+/* The ids of --think-close as an answer would hold them: the phrase on its own lines, </think>. */
+static enum err open_close(void)
+{
+    char text[PROFILE_TEXT_BYTES + 32];
+    u32 tag = tokenizer_added(start.tokenizer, "</think>");
+    u64 phrase = strlen(start.profile.think_close);
+    if (tag == NONE) return OK;                 /* budgets are ignored */
+    u64 len = (u64)snprintf(text, sizeof text, "%s%s\n</think>\n\n", phrase > 0 ? "\n\n" : "",
+                            start.profile.think_close);
+    struct tokenizer_segment segment[2] = {
+        { len - strlen("\n</think>\n\n"), TOKENIZER_MESSAGE }, { len, TOKENIZER_TEMPLATE } };
+    TRY(tokenizer_encode(start.tokenizer, &(struct tokenizer_text){
+        .bytes = text, .len = len, .segments = segment, .segment_count = 2 }, &start.close));
+    while (start.close_hidden < start.close.count &&
+           start.close.id[start.close_hidden] != tag) start.close_hidden++;
+    return OK;
+}
+
 enum err start_load(void)
 {
     TRY(open_text());                           /* seconds at most: fails before the weights  */
+    TRY(open_close());
+    if (start.profile.end_align_reasoning == ALIGN_AUTO)
+        start.profile.end_align_reasoning = start.template_id == TEMPLATE_38 ? ALIGN_ON : ALIGN_OFF;
     TRY(model_load(&start.room));
     budget_graph_mapped(&start.graph, weights_mapped_bytes());
     const struct ops *ops = model_ops();
@@ -238,7 +261,9 @@ void start_chat(struct chat_model *out)
                     .thinking = p->reasoning_effort == EFFORT_NONE ? TEMPLATE_OFF : TEMPLATE_UNSET,
                     .effort = effort_of(p->reasoning_effort) },
         .reference_specials = p->reference_specials, .strict_model = p->strict_model,
-        .test_hooks = p->test_hooks, .reasoning_field = field[p->reasoning_field],
+        .close_ids = start.close.id, .close_count = (u32)start.close.count,
+        .close_hidden = start.close_hidden, .test_hooks = p->test_hooks,
+        .reasoning_field = field[p->reasoning_field],
         .json_depth = p->json_depth, .stop_cap = MIN(p->stop_strings, (u32)TURN_STOP_CAP),
         .tools_cap = p->tools, .slots = p->parallel,
     };
@@ -250,6 +275,7 @@ void start_close(void)
     stop_vocab(NULL);
     model_close();
     if (start.arenas) turn_close();
+    tokenizer_ids_close(&start.close);
     tokenizer_close(start.tokenizer);
     if (start.heap) arena_heap_close();
     arena_close();

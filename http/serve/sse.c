@@ -88,7 +88,9 @@ bool sse_take(struct exchange *x)
     t->done = true;
     if (t->result.finish != FINISH_ERROR)
         x->cache_source = turn_source_word[t->result.source];
-    submit_release(x->submit);
+    row->made_count = reply_calls(&t->reply, row->made);
+    if (row->made_count > 0) submit_memo(x->submit);
+    else submit_release(x->submit);
     x->submit = NONE;
     t->reply.row = NULL;
     atomic_store(&x->wait, EXCHANGE_WAIT_NONE);

@@ -23,6 +23,7 @@ static void publish_start(const struct turn_row *turn, u64 now_us)
     row->result.source = (enum turn_source)turn->hit.source;
     row->result.reason = (enum turn_reason)turn->hit.reason;
     row->result.part_pos = turn->hit.part_pos;
+    row->result.served = turn->replay.aligned ? SERVED_ALIGNED : SERVED_SENT;
     row->result.cached = turn->hit.start;
     row->result.restore_us = turn->restore_us;
     row->result.queue_us = now_us > row->arrival_us ? now_us - row->arrival_us : 0;
@@ -84,8 +85,7 @@ static enum err admit(struct engine *e, struct turn_row *turn)
                                   .session = { row->session[0], row->session[1] } };
     struct wants_owner owner = { .e = e, .turn = turn, .prompt = &prompt, .now_us = clock_us() };
 
-    for (u64 i = 0; i < prompt.count; i++) e->keys[i] = row->ids[i];
-    tier_find(&prompt, &owner.hit);
+    replay_prompt(e, turn, &prompt, &owner.hit);
     if (owner.hit.slot == NONE) return OK;              /* waits: every slot is busy */
     enum err err = make_room(e, turn, &owner);
     if (err != OK) {
@@ -100,7 +100,7 @@ static enum err admit(struct engine *e, struct turn_row *turn)
         return err;
     }
     slot_row(turn->slot)->record = resident_record(turn->slot);
-    memcpy(turn_ids(e, turn), row->ids, prompt.count * sizeof *row->ids);
+    for (u64 i = 0; i < prompt.count; i++) turn_ids(e, turn)[i] = (u32)e->keys[i];
     turn->admit_at_us = clock_us();
     turn->restore_us = turn->admit_at_us - owner.now_us;
     skip_marks(turn);

@@ -89,7 +89,7 @@ static void put_ledger_row(struct json_out *out, const struct ledger_row *r)
     json_put_key(out, "source");
     json_put_cstr(out, turn_source_word[r->source]);
     json_put_key(out, "served");
-    json_put_cstr(out, "sent");
+    json_put_cstr(out, turn_served_word[r->served]);
     put_u64(out, "prompt", r->prompt);
     put_u64(out, "cached", r->cached);
     put_u64(out, "forwarded", r->forwarded);
@@ -169,6 +169,10 @@ static void put_turns(const struct engine *e, struct json_out *out)
     put_u64(out, "failed", c->failed);
     put_u64(out, "ended_by_memory", c->by_memory);
     put_u64(out, "records_given_up", c->evicted);
+    put_u64(out, "aligned", c->aligned);
+    put_u64(out, "aligned_tokens", c->aligned_tokens);
+    put_u64(out, "aligned_no_room", c->aligned_no_room);
+    put_u64(out, "hidden_tokens", c->hidden);
     put_u64(out, "forwarded_tokens", c->forwarded);
     put_u64(out, "generated_tokens", c->generated);
     put_u64(out, "decode_rounds", c->rounds);

@@ -13,15 +13,29 @@ static bool is_eos(const struct engine *e, u32 id)
     return false;
 }
 
+/* An id of the conductor that the client does not see. */
+static void emit_hidden(struct engine *e, struct turn_row *turn, u32 id)
+{
+    u64 at = turn->prompt_count + turn->generated;
+    if (turn->hidden == 0) turn->hidden_at = turn->generated;
+    turn->hidden++;
+    turn->generated++;
+    e->counts.generated++;
+    e->counts.hidden++;
+    if (at < e->ctx) turn_ids(e, turn)[at] = id;
+    turn->next_id = id;
+    if (at + 1 >= e->ctx) turn_end(e, turn, FINISH_LENGTH);
+}
+
 /* Gives the id to the client's ring and says whether the turn ends with it. */
-static void emit(struct engine *e, struct turn_row *turn, u32 id)
+static void emit(struct engine *e, struct turn_row *turn, u32 id, bool conducted)
 {
     struct submit_row *row = submit_at(turn->submit);
     u64 at = turn->prompt_count + turn->generated;
     u32 cut, back, phase = turn->stop.phase;
     turn->generated++;
     e->counts.generated++;
-    if (is_eos(e, id) && !row->ignore_eos) {
+    if (!conducted && is_eos(e, id) && !row->ignore_eos) {
         turn->stop_id = id;
         turn_end(e, turn, FINISH_STOP);
         return;
@@ -35,11 +49,11 @@ static void emit(struct engine *e, struct turn_row *turn, u32 id)
     if (stopped) {
         turn->by_stop_string = true;
         turn_end(e, turn, FINISH_STOP);
-    } else if (row->forced != NULL && turn->generated == row->forced_cut) {
+    } else if (row->forced != NULL && turn->forced_at == row->forced_cut) {
         turn_end(e, turn, FINISH_CANCELLED);
-    } else if (turn->generated == row->max_tokens || at + 1 >= e->ctx) {
+    } else if (turn->generated - turn->hidden == row->max_tokens || at + 1 >= e->ctx) {
         turn_end(e, turn, FINISH_LENGTH);
-    } else if (row->forced != NULL && turn->generated == row->forced_count) {
+    } else if (row->forced != NULL && turn->forced_at == row->forced_count) {
         turn_end(e, turn, FINISH_STOP);
     }
 }
@@ -47,12 +61,18 @@ static void emit(struct engine *e, struct turn_row *turn, u32 id)
 void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)
 {
     const struct submit_row *row = submit_at(turn->submit);
-    u32 id;
+    u32 phase = turn->stop.phase;
+    bool hidden = false;
     if (turn->generated == 0) turn->first_at_us = clock_us();
     if (e->kept_logits != NULL)
         memcpy(e->kept_logits + (u64)turn->slot * e->vocab, logits, e->vocab * sizeof *logits);
-    if (row->forced != NULL && turn->generated < row->forced_count) {
-        id = row->forced[turn->generated];
+    u32 id = conductor_next(&turn->conductor, row, phase, &hidden);
+    bool conducted = id != NONE;
+    if (conducted) {
+        if (turn->conductor.closing == 0)
+            turn->forced_at = conductor_resume(row, turn->forced_at);
+    } else if (row->forced != NULL && turn->forced_at < row->forced_count) {
+        id = row->forced[turn->forced_at++];
     } else {
         struct sample_input in = {
             .logits = logits, .vocab = e->vocab, .candidates = e->set.candidates,
@@ -61,7 +81,9 @@ void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)
         };
         id = sample_row(&row->sampling, &in, e->work);
     }
-    emit(e, turn, id);
+    conductor_fed(&turn->conductor, phase, conducted);
+    if (hidden) emit_hidden(e, turn, id);
+    else emit(e, turn, id, conducted);
 }
 
 bool decode_ready(const struct turn_row *turn)

@@ -30,7 +30,7 @@ u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_coun
     struct tier_setup tiers = { .slot_count = slot_count, .ctx = ctx,
                                 .record_cap = record_rows(profile, slot_count) };
     return turn_table_bytes(turn_rows) + ledger_table_bytes() +
-           tier_table_bytes(&tiers, grid_rows) + ctx * sizeof(u64) +
+           tier_table_bytes(&tiers, grid_rows) + 2 * ctx * sizeof(u64) +
            slot_count * ctx * sizeof(u32) + (u64)slot_count * vocab * sizeof(f32) +
            8ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;
 }
@@ -61,6 +61,7 @@ enum err engine_open(const struct engine_setup *setup)
     for (u32 i = 0; i < SLOT_CAP; i++) e->slot_turn[i] = NONE;
     u32 table = setup->table_arena;
     TRY(arena_table_take(table, "keys", sizeof *e->keys, e->ctx, &e->keys));
+    TRY(arena_table_take(table, "replayed", sizeof *e->replayed, e->ctx, &e->replayed));
     TRY(arena_table_take(table, "ids", sizeof *e->ids, e->slot_count * e->ctx, &e->ids));
     TRY(arena_table_take(table, "logits", sizeof *e->logits, (u64)e->slot_count * e->vocab,
                          &e->logits));

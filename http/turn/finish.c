@@ -7,6 +7,21 @@
 #include <string.h>
 
 /* What the turn left goes to the tiers; the slot is idle from now on. */
+/* What the conductor hid, as far as it was forwarded; and where calls will be told to stand. */
+static void keep_hidden(const struct turn_row *turn)
+{
+    struct submit_row *row = submit_at(turn->submit);
+    u32 record = resident_record(turn->slot);
+    row->made_record = record == NONE ? 0 : record_at(record)->number;
+    row->made_lo = turn->prompt_count;
+    row->made_hidden_at = turn->hidden_at;
+    row->made_hidden = turn->hidden;
+    if (record == NONE || turn->hidden == 0) return;
+    u64 lo = turn->prompt_count + turn->hidden_at, rows = slot_row(turn->slot)->len;
+    if (lo < rows)
+        end_span(record_generations(record), lo, MIN(lo + turn->hidden, rows));
+}
+
 static void leave_slot(struct engine *e, struct turn_row *turn, u64 now_us)
 {
     u32 slot = turn->slot;
@@ -19,10 +34,18 @@ static void leave_slot(struct engine *e, struct turn_row *turn, u64 now_us)
             .anchor = turn->finish == FINISH_CANCELLED && !turn->lined,
         }, &turn->pool, now_us);
     }
+    keep_hidden(turn);
     if (resident_record(slot) == NONE) slot_drop(slot);
     else slot_shrink(slot, slot_row(slot)->len);
     slot_row(slot)->record = resident_record(slot);
     e->slot_turn[slot] = NONE;
+}
+
+/* Where a served position stands in the ids as sent. */
+static u64 sent_pos(const struct replay *replay, u64 pos)
+{
+    if (pos == UINT64_MAX || !replay->aligned) return pos;
+    return pos >= replay->rows ? pos - replay->rows + replay->sent : MIN(pos, replay->sent);
 }
 
 static void fill_result(const struct turn_row *turn, u64 rows, u64 now_us)
@@ -34,10 +57,13 @@ static void fill_result(const struct turn_row *turn, u64 rows, u64 now_us)
     memcpy(r->error_text, turn->error_text, sizeof r->error_text);
     r->source = (enum turn_source)turn->hit.source;
     r->reason = (enum turn_reason)turn->hit.reason;
+    r->served = turn->replay.aligned ? SERVED_ALIGNED : SERVED_SENT;
     r->part_pos = turn->hit.part_pos;
+    r->part_sent = sent_pos(&turn->replay, turn->hit.part_pos);
     r->cached = turn->hit.start;
     r->forwarded = MIN(rows, turn->prompt_count) - MIN(turn->hit.start, rows);
     r->generated = turn->generated;
+    r->hidden = turn->hidden;
     r->stop_id = turn->stop_id;
     r->slot = turn->slot;
     r->by_stop_string = turn->by_stop_string;
@@ -60,7 +86,8 @@ static void add_to_ledger(const struct turn_row *turn, u64 now_us)
         .generated = r->generated, .part_pos = r->part_pos, .queue_us = r->queue_us,
         .restore_us = r->restore_us, .prefill_us = r->prefill_us, .ttft_us = r->ttft_us,
         .decode_us = r->decode_us, .slot = turn->slot, .source = (u8)r->source,
-        .reason = (u8)r->reason, .finish = (u8)r->finish, .error = (u8)r->error,
+        .reason = (u8)r->reason, .served = (u8)r->served, .finish = (u8)r->finish,
+        .error = (u8)r->error,
         .by_memory = r->by_memory, .by_stop_string = r->by_stop_string,
     });
 }
@@ -73,6 +100,10 @@ static void finish(struct engine *e, u32 index)
     fill_result(turn, rows, now_us);
     add_to_ledger(turn, now_us);
     e->counts.turns++;
+    e->counts.aligned += turn->slot != NONE && turn->replay.aligned;
+    if (turn->slot != NONE && turn->replay.rows > turn->replay.sent)
+        e->counts.aligned_tokens += turn->replay.rows - turn->replay.sent;
+    e->counts.aligned_no_room += turn->slot != NONE && turn->replay.no_room;
     e->counts.cancelled += turn->finish == FINISH_CANCELLED;
     e->counts.failed += turn->finish == FINISH_ERROR;
     e->moved = e->check = true;

@@ -29,10 +29,11 @@ void ledger_add(const struct ledger_row *row)
     f64 rate = row->decode_us > 0 && row->generated > 1
         ? (f64)(row->generated - 1) * 1e6 / (f64)row->decode_us : 0.0;
     log_line(LOG_LEVEL_INFO,
-             "turn %llu session=%016llx source=%s served=sent prompt=%llu cached=%llu "
+             "turn %llu session=%016llx source=%s served=%s prompt=%llu cached=%llu "
              "forwarded=%llu generated=%llu queue_ms=%.1f restore_ms=%.1f prefill_ms=%.1f "
              "ttft_ms=%.1f decode_tok_s=%.1f finish=%s reason=%s%s%s%s",
-             (ull)row->number, (ull)row->session, turn_source_word[row->source], (ull)row->prompt,
+             (ull)row->number, (ull)row->session, turn_source_word[row->source],
+             turn_served_word[row->served], (ull)row->prompt,
              (ull)row->cached, (ull)row->forwarded, (ull)row->generated, (f64)row->queue_us / 1e3,
              (f64)row->restore_us / 1e3, (f64)row->prefill_us / 1e3, (f64)row->ttft_us / 1e3, rate,
              ledger_finish_word[row->finish], reason == NULL ? "-" : reason, part,

@@ -16,7 +16,7 @@ struct ledger_row {
     u64 queue_us, restore_us, prefill_us, ttft_us, decode_us;
     u32 slot;                       /* or NONE: never admitted                                */
     u8  source, reason, finish, error;      /* enums of turn.h and err.h                      */
-    u8  by_memory, by_stop_string, reserved[6];
+    u8  by_memory, by_stop_string, served, reserved[5];
 };
 
 u64 ledger_table_bytes(void);

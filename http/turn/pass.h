@@ -5,6 +5,7 @@
 
 #include "budget/gate.h"
 #include "budget/profile.h"
+#include "http/turn/conductor.h"
 #include "http/turn/engine.h"
 #include "http/turn/stop.h"
 #include "http/turn/turn.h"
@@ -18,6 +19,13 @@ enum {
     PASS_OVER_MAX = 4,              /* a prefill passed over so often goes next               */
     PASS_PAUSE_US = 5000,           /* a paused turn looks again at its ring                  */
     PASS_RECORD_CAP = 256,          /* record rows: only slots have records so far            */
+};
+
+/* What alignment made of the prompt (replay.c). */
+struct replay {
+    bool aligned;                   /* the served ids are not the ones sent                   */
+    bool no_room;                   /* they would be, but would not fit the context           */
+    u64  sent, rows;                /* ids [0, sent) as sent are served as rows [0, rows)     */
 };
 
 struct turn_row {
@@ -35,6 +43,11 @@ struct turn_row {
     bool grow_refused;              /* the gate said no at this row_cap                       */
     bool lost;                      /* device error: the slot's rows are undefined            */
     struct stop_state stop;
+    struct conductor_state conductor;
+    u64  forced_at;                 /* next id of a forced answer                             */
+    u64  hidden_at, hidden;         /* generated ids [hidden_at, + hidden) were never pushed; */
+                                    /* U64_MAX: none                                          */
+    struct replay replay;
     struct tier_hit hit;
     struct resident_pool pool;
     u64  think_hi;
@@ -50,6 +63,7 @@ struct turn_row {
 struct engine_counts {
     u64 turns, forwarded, generated, prefill_us, decode_us, rounds;
     u64 cancelled, refused, failed, by_memory, evicted;
+    u64 aligned, aligned_tokens, aligned_no_room, hidden;
 };
 
 struct engine {
@@ -57,6 +71,7 @@ struct engine {
     u64  ctx;
     u32  slot_count, vocab, kv_node;
     u64 *keys;                      /* [ctx] of the turn being admitted; or of one chunk      */
+    u64 *replayed;                  /* [ctx] what alignment tries                             */
     u32 *ids;                       /* [slot_count][ctx] served ids of the turn in each slot  */
     f32 *logits;                    /* [slot_count][vocab]                                    */
     f32 *kept_logits;               /* [slot_count][vocab] before sampling, or NULL (tests)   */
@@ -79,6 +94,9 @@ void turn_end(struct engine *e, struct turn_row *turn, enum turn_finish finish);
 /* FINISH_ERROR with the thread's last note. */
 void turn_fail(struct engine *e, struct turn_row *turn, enum err error);
 void turn_free(u32 turn);
+/* The prompt is `prompt_count` ids with these marks from now on: as sent, or as aligned. */
+void turn_serve(const struct engine *e, struct turn_row *turn, u64 prompt_count,
+                const struct turn_mark *marks, u32 mark_count);
 void turn_publish(const struct turn_row *turn, enum submit_state state);
 u64  turn_table_bytes(u32 rows);
 
@@ -103,6 +121,12 @@ void     wants_anchors_undo(void *owner, u64 bytes);
  * or 0 when there is none.  And what all of them together would free. */
 u64 wants_relieve(struct engine *e, const struct tier_hit *hit, u32 slot);
 u64 wants_relief(const struct engine *e, const struct tier_hit *hit, u32 slot);
+
+/* replay.c: fills `keys` with the prompt as sent; if that parts from the records where they wrote
+ * other ids themselves, with the aligned ids, when that starts later.  The turn's prompt and marks
+ * are those served; *hit is where it starts. */
+void replay_prompt(struct engine *e, struct turn_row *turn, struct tier_prompt *prompt,
+                   struct tier_hit *hit);
 
 /* The passes, in order. */
 void command_pass(struct engine *e);

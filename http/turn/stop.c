@@ -6,6 +6,7 @@
 static const struct vocab *pieces;
 
 void stop_vocab(const struct vocab *vocab) { pieces = vocab; }
+const struct vocab *stop_pieces(void) { return pieces; }
 
 void stop_start(struct stop_state *s, const struct submit_row *row)
 {

@@ -19,6 +19,7 @@ struct stop_state {                 /* zero is valid only through stop_start    
 /* The piece table that stop_feed reads, for all threads; set once before the first turn and kept by
  * its owner.  Without one no stop string is ever found. */
 void stop_vocab(const struct vocab *vocab);
+const struct vocab *stop_pieces(void);          /* that table, or NULL                        */
 
 void stop_start(struct stop_state *s, const struct submit_row *row);
 

@@ -7,7 +7,7 @@
 
 static struct {
     struct submit_row *row;
-    struct ring        free, inbox;
+    struct ring        free, inbox, memos;
     struct ring_wake   wake;
     u32                rows, queue_cap;
     _Atomic u32        running_cap;
@@ -26,7 +26,7 @@ static u32 ring_cap(u32 rows)
 u64 submit_table_bytes(u32 rows)
 {
     return (u64)rows * sizeof(struct submit_row) +
-           2ull * ring_cap(rows) * sizeof(struct ring_cell) + 2 * 64;
+           3ull * ring_cap(rows) * sizeof(struct ring_cell) + 2 * 64;
 }
 
 enum err submit_open(u32 table_arena, u32 rows, u32 queue_cap)
@@ -35,13 +35,14 @@ enum err submit_open(u32 table_arena, u32 rows, u32 queue_cap)
     u32 cap = ring_cap(rows);
     memset(&table, 0, sizeof table);
     TRY(arena_table_take(table_arena, "submits", sizeof *table.row, rows, &table.row));
-    TRY(arena_table_take(table_arena, "submit rings", sizeof *cell, 2ull * cap, &cell));
+    TRY(arena_table_take(table_arena, "submit rings", sizeof *cell, 3ull * cap, &cell));
     table.wake.event_fd = -1;
     table.rows = rows;
     table.queue_cap = queue_cap;
     table.running_cap = 1;
     ring_open(&table.free, cell, cap, NULL);
     ring_open(&table.inbox, cell + cap, cap, &table.wake);
+    ring_open(&table.memos, cell + 2 * cap, cap, &table.wake);
     for (u32 i = 0; i < rows; i++)
         if (!ring_push(&table.free, i)) return fail(ERR_FULL, "turns: no ring for %u rows", rows);
     return OK;
@@ -99,6 +100,13 @@ void submit_release(u32 submit)
     ASSERT(pushed);
 }
 
+void submit_memo(u32 submit)
+{
+    ASSERT(submit_at(submit)->state == SUBMIT_DONE);
+    bool pushed = ring_push(&table.memos, submit);
+    ASSERT(pushed);
+}
+
 u32 submit_queued(void) { return table.queued; }
 bool submit_draining(void) { return table.draining; }
 void submit_drained(void) { ring_wake_ring(&table.wake); }
@@ -109,5 +117,6 @@ struct ring_wake *submit_wake(void) { return &table.wake; }
 void submit_running_cap(u32 slots) { table.running_cap = slots; }
 void submit_close_inbox(void) { table.draining = true; }
 bool submit_next(u32 *out) { return ring_pop(&table.inbox, out); }
+bool submit_next_memo(u32 *out) { return ring_pop(&table.memos, out); }
 void submit_unqueue(void) { atomic_fetch_sub(&table.queued, 1); }
 void submit_land(void) { atomic_fetch_sub(&table.flight, 1); }

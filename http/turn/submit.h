@@ -16,6 +16,8 @@ void submit_running_cap(u32 slots);
 void submit_close_inbox(void);
 /* The next pushed row, or false. */
 bool submit_next(u32 *out);
+/* The next row given back with the calls of its answer, or false; the engine releases it. */
+bool submit_next_memo(u32 *out);
 /* One row waits no more; one is done. */
 void submit_unqueue(void);
 void submit_land(void);

@@ -9,9 +9,11 @@
 
 const char *const turn_source_word[SOURCE_COUNT] = { "cold", "grid", "turn", "end" };
 const char *const turn_reason_word[REASON_COUNT] = { NULL, "parted", "short", "never_seen",
-                                                     "memory", "off" };
+                                                     "memory", "off", "context" };
+const char *const turn_served_word[SERVED_COUNT] = { "sent", "aligned" };
 static_assert((int)SOURCE_END == (int)TIER_END && (int)SOURCE_COUNT == (int)TIER_SOURCE_COUNT &&
-              (int)REASON_OFF == (int)TIER_OFF && (int)REASON_COUNT == (int)TIER_REASON_COUNT,
+              (int)REASON_CONTEXT == (int)TIER_CONTEXT &&
+              (int)REASON_COUNT == (int)TIER_REASON_COUNT,
               "sources and reasons of tiers and turns are the same numbers");
 
 static struct {
@@ -110,12 +112,12 @@ void turn_free(u32 turn)
 }
 
 /* Marks below the last row in order, without doubles, and the last row's own. */
-static void take_marks(struct turn_row *turn, const struct submit_row *row)
+static void take_marks(struct turn_row *turn, const struct turn_mark *marks, u32 mark_count)
 {
     u64 last = turn->prompt_count - 1;
-    u32 given = MIN(row->mark_count, (u32)TURN_MARK_CAP), count = 0;
+    u32 given = MIN(mark_count, (u32)TURN_MARK_CAP), count = 0;
     for (u32 k = 0; k <= given; k++) {
-        struct turn_mark mark = k < given ? row->mark[k]
+        struct turn_mark mark = k < given ? marks[k]
                                           : (struct turn_mark){ .pos = last, .kind = MARK_LAST };
         if (mark.pos == 0 || mark.pos > last) continue;
         u32 at = count;
@@ -129,6 +131,31 @@ static void take_marks(struct turn_row *turn, const struct submit_row *row)
         count++;
     }
     turn->mark_count = count;
+}
+
+void turn_serve(const struct engine *e, struct turn_row *turn, u64 prompt_count,
+                const struct turn_mark *marks, u32 mark_count)
+{
+    const struct submit_row *row = submit_at(turn->submit);
+    u64 most = row->max_tokens == 0 ? e->ctx : MIN(row->max_tokens, e->ctx);
+    turn->prompt_count = prompt_count;
+    turn->row_limit = MIN(e->ctx, prompt_count + most + row->close_count - 1);
+    take_marks(turn, marks, mark_count);
+}
+
+/* The calls of an answer go beside its rows, wherever these are kept by now. */
+static void keep_calls(const struct submit_row *row)
+{
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
+        if (record_at(r)->number != row->made_record) continue;
+        for (u32 i = 0; i < MIN(row->made_count, (u32)TURN_CALL_CAP); i++) {
+            struct call_row call = row->made[i];
+            if (call.lo >= call.hi) continue;
+            call.lo += row->made_lo + (call.lo >= row->made_hidden_at ? row->made_hidden : 0);
+            call.hi += row->made_lo + (call.hi > row->made_hidden_at ? row->made_hidden : 0);
+            end_call(record_generations(r), &call);
+        }
+    }
 }
 
 static void start_turn(struct engine *e, u32 submit)
@@ -146,6 +173,7 @@ static void start_turn(struct engine *e, u32 submit)
     turn->prompt_count = row->id_count;
     turn->hit = (struct tier_hit){ .record = NONE, .slot = NONE, .victim = NONE,
                                    .part_pos = UINT64_MAX };
+    turn->hidden_at = UINT64_MAX;
     stop_start(&turn->stop, row);
     if (row->id_count == 0 || row->id_count >= e->ctx) {
         turn_fail(e, turn, fail(ERR_LIMIT, "prompt: %llu ids; 1 to %llu fit the context",
@@ -158,9 +186,7 @@ static void start_turn(struct engine *e, u32 submit)
                                 row->ids[i], (ull)i, e->vocab));
         return;
     }
-    u64 most = row->max_tokens == 0 ? e->ctx : MIN(row->max_tokens, e->ctx);
-    turn->row_limit = MIN(e->ctx, row->id_count + most - 1);
-    take_marks(turn, row);
+    turn_serve(e, turn, row->id_count, row->mark, row->mark_count);
 }
 
 void turn_pass(struct engine *e)
@@ -169,6 +195,10 @@ void turn_pass(struct engine *e)
     while (submit_next(&submit)) {
         start_turn(e, submit);
         e->moved = true;
+    }
+    while (submit_next_memo(&submit)) {     /* after the inbox: what a client knew stands now */
+        keep_calls(submit_at(submit));
+        submit_release(submit);
     }
     for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1)) {
         struct turn_row *turn = &table.turn[i];

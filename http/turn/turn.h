@@ -12,6 +12,7 @@
 #include "arena/base/err.h"
 #include "arena/base/ring.h"
 #include "model/sample.h"
+#include "tiers/end.h"
 
 enum {
     TURN_STOP_CAP = 16,             /* stop strings a request                                 */
@@ -19,6 +20,7 @@ enum {
     TURN_MARK_CAP = 8,
     TURN_OUT_IDS = 1024,            /* ids waiting for the HTTP side; a full ring pauses decode */
     TURN_ERROR_BYTES = 256,
+    TURN_CALL_CAP = 64,             /* calls of one answer that are remembered                */
 };
 
 enum turn_mark_kind { MARK_HEAD, MARK_USER, MARK_TOOL, MARK_LAST };
@@ -34,9 +36,11 @@ enum submit_state {
 enum turn_finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_ERROR };
 enum turn_source { SOURCE_COLD, SOURCE_GRID, SOURCE_TURN, SOURCE_END, SOURCE_COUNT };
 enum turn_reason { REASON_NONE, REASON_PARTED, REASON_SHORT, REASON_NEVER_SEEN, REASON_MEMORY,
-                   REASON_OFF, REASON_COUNT };
+                   REASON_OFF, REASON_CONTEXT, REASON_COUNT };
+enum turn_served { SERVED_SENT, SERVED_ALIGNED, SERVED_COUNT };     /* which prompt policy    */
 extern const char *const turn_source_word[SOURCE_COUNT];
 extern const char *const turn_reason_word[REASON_COUNT];        /* NULL for REASON_NONE       */
+extern const char *const turn_served_word[SERVED_COUNT];
 
 struct turn_result {                /* engine writes; start, source, cached valid from PREFILL */
     enum turn_finish finish;
@@ -44,9 +48,12 @@ struct turn_result {                /* engine writes; start, source, cached vali
     char             error_text[TURN_ERROR_BYTES];
     enum turn_source source;
     enum turn_reason reason;        /* why no more was reused, REASON_NONE when all was       */
+    enum turn_served served;        /* whose ids the prompt's are                             */
     u64 part_pos;                   /* served position of the first differing id, or U64_MAX  */
+    u64 part_sent;                  /* where that is in the ids as sent                       */
     u64 cached, forwarded;          /* served ids found in place; put through the model       */
-    u64 generated;                  /* ids sampled, the stop id included                      */
+    u64 generated;                  /* ids sampled or forced, stop id and hidden ids included */
+    u64 hidden;                     /* of them never pushed out: the conductor's phrase       */
     u32 stop_id;                    /* eos id that ended it (not pushed out), or NONE         */
     u32 slot;                       /* where it ran, or NONE: never admitted                  */
     bool by_stop_string;            /* the completing id was pushed; text is cut before it    */
@@ -56,7 +63,7 @@ struct turn_result {                /* engine writes; start, source, cached vali
 
 struct submit_row {
     /* filled by the HTTP side before submit_push */
-    const u32 *ids;                 /* the prompt's served ids; kept until DONE               */
+    const u32 *ids;                 /* the prompt's ids as sent; kept until DONE              */
     u64        id_count;            /* 1 .. ctx - 1                                           */
     struct turn_mark mark[TURN_MARK_CAP];
     u32        mark_count;
@@ -68,6 +75,12 @@ struct submit_row {
     bool       ignore_eos;
     u64        max_tokens;          /* 0: to the context's end                                */
     u64        session[2];          /* hash of the session id                                 */
+    const struct call_row *calls;   /* past calls of the prompt, spans in `ids`, ascending;   */
+    u32        call_count;          /* kept until DONE                                        */
+    u64        think_budget;        /* reasoning ids before the block is closed; U64_MAX: any */
+    const u32 *close_ids;           /* what closes it: a hidden phrase, </think> and blanks;  */
+    u32        close_count;         /* kept until DONE.  0: a block is never closed           */
+    u32        close_hidden;        /* first ids of it, which are not pushed out              */
     struct sample_settings sampling;
     const u32 *forced;              /* --test-hooks: ids instead of the sampler's, or NULL    */
     u64        forced_count;
@@ -85,6 +98,12 @@ struct submit_row {
 
     /* HTTP -> engine, any time */
     _Atomic u32 cancelled;
+
+    /* HTTP -> engine, after DONE, by submit_memo: the calls of the answer, spans in pushed ids */
+    struct call_row made[TURN_CALL_CAP];
+    u32        made_count;
+    u64        made_record, made_lo;            /* engine's: the record, its first generated row */
+    u64        made_hidden_at, made_hidden;     /* engine's: hidden ids before pushed id       */
 };
 
 /* Tables of `rows` submit rows and turns, from a table arena; `queue_cap` = most that may wait. */
@@ -99,6 +118,9 @@ MUST_USE enum err submit_push(u32 submit);
 void submit_cancel(u32 submit);
 /* Row TAKEN or DONE goes back to the free ring. */
 void submit_release(u32 submit);
+/* The same for a row that is DONE and whose `made` is filled, by way of the engine, which keeps the
+ * calls beside the rows before it looks at any row pushed later. */
+void submit_memo(u32 submit);
 /* Turns waiting now, for `queued 2 of 3`. */
 u32 submit_queued(void);
 /* True once submit_close_inbox was called (draining): push then gives ERR_CANCELLED (503). */

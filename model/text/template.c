@@ -304,8 +304,28 @@ static enum err put_head(struct renderer *r)
 
 /* ------------------------------------------------------------------ messages */
 
+/* A row for a call that begins where the text now ends. */
+static struct template_span *open_span(struct renderer *r, const struct template_call *call)
+{
+    struct template_prompt *p = r->out;
+    if (p->call_count == p->call_cap) {
+        u32 cap = MAX(p->call_cap * 2, 16u);
+        struct template_span *rows = arena_heap_alloc(cap * sizeof *rows);
+        r->no_memory |= rows == NULL;
+        if (rows == NULL) return NULL;
+        if (p->call_count > 0) memcpy(rows, p->calls, p->call_count * sizeof *rows);
+        arena_heap_free(p->calls);
+        p->calls = rows;
+        p->call_cap = cap;
+    }
+    struct template_span *span = &p->calls[p->call_count++];
+    *span = (struct template_span){ .call = call, .byte_lo = p->text.len };
+    return span;
+}
+
 static enum err put_call(struct renderer *r, const struct template_call *call)
 {
+    struct template_span *span = open_span(r, call);
     put_ours(r, "<tool_call>\n<function=");
     put_theirs(r, call->name);
     put_ours(r, ">\n");
@@ -328,6 +348,7 @@ static enum err put_call(struct renderer *r, const struct template_call *call)
         put_ours(r, "\n</parameter>\n");
     }
     put_ours(r, "</function>\n</tool_call>");
+    if (span != NULL) span->byte_hi = r->out->text.len;
     return OK;
 }
 
@@ -571,6 +592,7 @@ void template_prompt_close(struct template_prompt *p)
 {
     if (p->text.source != NULL) text_close(&p->text);
     arena_heap_free(p->segments);
+    arena_heap_free(p->calls);
     *p = (struct template_prompt){ 0 };
 }
 
@@ -592,22 +614,54 @@ static enum err check_placeholders(const struct template_prompt *p)
     return OK;
 }
 
-enum err template_encode(const struct tokenizer *t, struct template_prompt *p,
-                         bool reference_specials, struct tokenizer_ids *ids)
+/* The next place by its byte: of a mark, a call's begin, its end; where its token goes. */
+static u64 *next_place(struct template_prompt *p, u32 *mark, u32 *call, u64 *byte)
 {
-    u64 bytes[TEMPLATE_MARKS_MAX], tokens[TEMPLATE_MARKS_MAX];
-    u32 count = 0;
-    for (; count < p->mark_count && p->marks[count].kind != TEMPLATE_MARK_LAST; count++)
-        bytes[count] = p->marks[count].byte;
-    u64 before = ids->count;
-    if (reference_specials) TRY(check_placeholders(p));
-    TRY(tokenizer_encode(t, &(struct tokenizer_text){
+    bool marks = *mark < p->mark_count && p->marks[*mark].kind != TEMPLATE_MARK_LAST;
+    if (*call < 2 * p->call_count) {
+        struct template_span *s = &p->calls[*call / 2];
+        u64 here = *call % 2 == 0 ? s->byte_lo : s->byte_hi;
+        if (!marks || here < p->marks[*mark].byte) {
+            *byte = here;
+            return (*call)++ % 2 == 0 ? &s->token_lo : &s->token_hi;
+        }
+    }
+    if (!marks) return NULL;
+    *byte = p->marks[*mark].byte;
+    return &p->marks[(*mark)++].token;
+}
+
+/* Encodes the text; every mark and call gets its tokens. */
+static enum err encode_places(const struct tokenizer *t, struct template_prompt *p,
+                              bool reference_specials, struct tokenizer_ids *ids)
+{
+    u64 most = p->mark_count + 2ull * p->call_count;
+    u64 *bytes = arena_heap_alloc(2 * (most + 1) * sizeof *bytes), *tokens = bytes + most + 1;
+    u64 *place;
+    u32 count = 0, mark = 0, call = 0;
+    if (bytes == NULL) return fail(ERR_MEMORY, "no memory for the prompt's marks");
+    while (next_place(p, &mark, &call, &bytes[count]) != NULL) count++;
+    enum err code = tokenizer_encode(t, &(struct tokenizer_text){
         .bytes = p->text.data != NULL ? p->text.data : "", .len = p->text.len,
         .segments = p->segments, .segment_count = p->segment_count, .marks = bytes,
         .mark_tokens = tokens, .mark_count = count, .reference_specials = reference_specials,
-    }, ids));
-    for (u32 i = 0; i < count; i++) p->marks[i].token = tokens[i];
-    p->mark_count = count;
+    }, ids);
+    u64 byte;
+    mark = call = 0;
+    for (u32 i = 0; code == OK && (place = next_place(p, &mark, &call, &byte)) != NULL; i++)
+        *place = tokens[i];
+    arena_heap_free(bytes);
+    return code;
+}
+
+enum err template_encode(const struct tokenizer *t, struct template_prompt *p,
+                         bool reference_specials, struct tokenizer_ids *ids)
+{
+    u64 before = ids->count;
+    if (reference_specials) TRY(check_placeholders(p));
+    TRY(encode_places(t, p, reference_specials, ids));
+    while (p->mark_count > 0 && p->marks[p->mark_count - 1].kind == TEMPLATE_MARK_LAST)
+        p->mark_count--;
     if (ids->count > before)
         p->marks[p->mark_count++] = (struct template_mark){
             .byte = p->text.len, .token = ids->count - 1, .kind = TEMPLATE_MARK_LAST };

@@ -83,6 +83,12 @@ struct template_mark {
     u8 kind;
 };
 
+/* Where a past call stands, <tool_call> to </tool_call>; tokens after template_encode. */
+struct template_span {
+    const struct template_call *call;   /* of the input                                          */
+    u64 byte_lo, byte_hi, token_lo, token_hi;
+};
+
 struct template_prompt {                /* {0}, then template_render                             */
     struct text text;
     struct tokenizer_segment *segments;
@@ -90,6 +96,8 @@ struct template_prompt {                /* {0}, then template_render            
     u32 segment_count, segment_cap;
     struct template_mark marks[TEMPLATE_MARKS_MAX];     /* by position                           */
     u32 mark_count;
+    struct template_span *calls;        /* in order                                              */
+    u32 call_count, call_cap;
     u32 image_count, video_count;       /* placeholders written                                  */
     bool think_open;                    /* generation starts inside a think block                */
 };

@@ -34,7 +34,8 @@ enum { FAKE_ROWS = 8, FAKE_ANSWER = 4096 };
 
 const char *const turn_source_word[SOURCE_COUNT] = { "cold", "grid", "turn", "end" };
 const char *const turn_reason_word[REASON_COUNT] = { NULL, "parted", "short", "never_seen",
-                                                     "memory", "off" };
+                                                     "memory", "off", "context" };
+const char *const turn_served_word[SERVED_COUNT] = { "sent", "aligned" };
 
 static struct {
     struct submit_row row[FAKE_ROWS];
@@ -113,6 +114,8 @@ void submit_release(u32 submit)
     fake.row[submit].state = SUBMIT_FREE;
     pthread_mutex_unlock(&fake.lock);
 }
+
+void submit_memo(u32 submit) { submit_release(submit); }
 
 bool submit_draining(void) { return fake.draining; }
 void submit_drained(void) {}

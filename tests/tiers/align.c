@@ -239,7 +239,8 @@ TEST(a_call_is_replaced_when_id_and_arguments_agree_and_only_then)
     CHECK(end_call(&list, &f) && end_call(&list, &g));
     const char *prompt = HEAD "</think>|\n\n|<call>|f|100|</call>|\n|<call>|g|2|</call>|" TAIL;
     u64 lo = pos[0] + 2;
-    struct call_row sent_calls[2] = { { 11, { 1, 2 }, lo, lo + 4 }, { 12, { 3, 4 }, lo + 5, lo + 9 } };
+    struct call_row sent_calls[2] = { { 11, { 1, 2 }, lo, lo + 4 },
+                                      { 12, { 3, 4 }, lo + 5, lo + 9 } };
     CHECK_TEXT(served(prompt, sent_calls, 2),
                HEAD "</think>|\n\n|<call>|f|1e2|</call>|\n|<call>|g|2.0|</call>|" TAIL);
     CHECK_EQ(result.calls, 2);
@@ -291,8 +292,8 @@ TEST(edits_other_turns_and_other_orders_are_served_as_sent)
         CHECK(!result.changed);
     }
     /* an edited answer: its reasoning came back, its text is the client's */
-    CHECK_TEXT(served("<s>|user|\n|hi|<e>|\n|<s>|assistant|\n|<think>|\n\n|</think>|\n\n|hull|" TAIL,
-                      NULL, 0), HEAD "r|</think>|\n\n|hull|" TAIL);
+    CHECK_TEXT(served("<s>|user|\n|hi|<e>|\n|<s>|assistant|\n|<think>|\n\n|</think>|\n\n|hull|"
+                      TAIL, NULL, 0), HEAD "r|</think>|\n\n|hull|" TAIL);
     CHECK_EQ(result.rows, pos[1]);
     arena_close();
 }
