@@ -14,7 +14,7 @@
 enum { REPLY_ID_BYTES = 40, REPLY_HELD_PIECES = 512, REPLY_HELD_BYTES = 4096,
        REPLY_TEXT_BYTES = 256 << 20 };
 
-struct reply_piece { u64 at; u32 len; u8 kind; bool counted; }; /* counted: a stop's content bytes */
+struct reply_piece { u64 at; u32 len; u8 kind; bool counted; };  /* counted: of a stop string */
 
 struct reply {
     const struct chat_model *model;
