@@ -229,6 +229,18 @@ static void pick_fields(struct jsontext message, struct fields *f)
     }
 }
 
+/* The first block of the first system message, when it is Claude Code's billing line, is not part
+ * of the prompt: it holds a nonce, and no two requests would share a head (http.md 7). */
+static void drop_billing(struct template_message *m)
+{
+    static const char line[] = "x-anthropic-billing-header:";
+    if (m->part_count == 0 || m->parts[0].kind != TEMPLATE_PART_TEXT) return;
+    struct text_span first = m->parts[0].text;
+    if (first.len < sizeof line - 1 || memcmp(first.bytes, line, sizeof line - 1) != 0) return;
+    m->parts++;
+    m->part_count--;
+}
+
 static enum err read_message(struct normal *n, struct jsontext v, struct template_message *m)
 {
     struct fields f;
@@ -237,6 +249,8 @@ static enum err read_message(struct normal *n, struct jsontext v, struct templat
     pick_fields(v, &f);
     TRY(role_of(n, f.role, &m->role));
     TRY(read_content(n, f.content, m));
+    if (m->role == TEMPLATE_SYSTEM && m->index == 0 && f.content.kind == JSONTEXT_ARRAY)
+        drop_billing(m);
     if (m->role != TEMPLATE_ASSISTANT) return OK;
     struct jsontext why = given(f.reasoning_content) ? f.reasoning_content : f.reasoning;
     if (why.kind == JSONTEXT_STRING) {

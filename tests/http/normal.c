@@ -280,6 +280,40 @@ static u32 times(const struct tokenizer_ids *ids, const char *added)
     return count;
 }
 
+#define SYSTEM_LIST(first) "{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\"," \
+    "\"text\":\"" first "\"},{\"type\":\"text\",\"text\":\"Be brief.\"}]}," Q "]}"
+
+TEST(K39_a_billing_line_in_the_first_system_block_is_no_part_of_the_prompt)
+{
+    const char *one = plain(SYSTEM_LIST("x-anthropic-billing-header: cc=1; cch=0a1b2;"));
+    const char *two = plain(SYSTEM_LIST("x-anthropic-billing-header: cc=1; cch=ff003;"));
+    CHECK(one != NULL && two != NULL);
+    CHECK_STR(one, two);
+    CHECK(strncmp(one, "<|im_start|>system\nBe brief.<|im_end|>\n", 38) == 0);
+    const char *later = plain("{\"messages\":[" Q ",{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+                              "\"text\":\"x-anthropic-billing-header: cch=1\"}]}]}");
+    CHECK(later != NULL && strstr(later, "x-anthropic-billing-header: cch=1") != NULL);
+    const char *text = plain("{\"messages\":[{\"role\":\"system\",\"content\":"
+                             "\"x-anthropic-billing-header: x\"}," Q "]}");
+    CHECK(text != NULL && strstr(text, "x-anthropic-billing-header: x") != NULL);
+}
+
+/* A note injected in the middle keeps its place: what was rendered before it is a prefix. */
+TEST(K40_a_late_system_message_leaves_everything_before_it_as_it_was)
+{
+#define TURNS_3 "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}," \
+    "{\"role\":\"user\",\"content\":\"c\"},{\"role\":\"assistant\",\"content\":\"d\"}"
+    const char *without = plain("{\"messages\":[{\"role\":\"system\",\"content\":\"S\"}," TURNS_3
+                                "," Q "]}");
+    const char *with = plain("{\"messages\":[{\"role\":\"system\",\"content\":\"S\"}," TURNS_3
+                             ",{\"role\":\"system\",\"content\":\"Note.\"}," Q "]}");
+    CHECK(without != NULL && with != NULL);
+    u64 shared = 0;
+    while (without[shared] != 0 && without[shared] == with[shared]) shared++;
+    CHECK(strncmp(with + shared, "system\nNote.<|im_end|>\n", 22) == 0);
+    CHECK(strncmp(without + shared, "user\nq", 6) == 0);
+}
+
 /* K42: two leading system messages, a typed placeholder, a result that tries to end the turn. */
 TEST(control_spellings_in_messages_are_text_and_leading_systems_are_one)
 {
