@@ -280,8 +280,8 @@ static u32 times(const struct tokenizer_ids *ids, const char *added)
     return count;
 }
 
-#define SYSTEM_LIST(first) "{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\"," \
-    "\"text\":\"" first "\"},{\"type\":\"text\",\"text\":\"Be brief.\"}]}," Q "]}"
+#define SYSTEM_LIST(first) "{\"messages\":[{\"role\":\"system\",\"content\":[" \
+    "{\"type\":\"text\",\"text\":\"" first "\"},{\"type\":\"text\",\"text\":\"Be brief.\"}]}," Q "]}"
 
 TEST(K39_a_billing_line_in_the_first_system_block_is_no_part_of_the_prompt)
 {
@@ -290,7 +290,8 @@ TEST(K39_a_billing_line_in_the_first_system_block_is_no_part_of_the_prompt)
     CHECK(one != NULL && two != NULL);
     CHECK_STR(one, two);
     CHECK(strncmp(one, "<|im_start|>system\nBe brief.<|im_end|>\n", 38) == 0);
-    const char *later = plain("{\"messages\":[" Q ",{\"role\":\"user\",\"content\":[{\"type\":\"text\","
+    const char *later = plain("{\"messages\":[" Q ",{\"role\":\"user\",\"content\":"
+                              "[{\"type\":\"text\","
                               "\"text\":\"x-anthropic-billing-header: cch=1\"}]}]}");
     CHECK(later != NULL && strstr(later, "x-anthropic-billing-header: cch=1") != NULL);
     const char *text = plain("{\"messages\":[{\"role\":\"system\",\"content\":"
@@ -301,7 +302,8 @@ TEST(K39_a_billing_line_in_the_first_system_block_is_no_part_of_the_prompt)
 /* A note injected in the middle keeps its place: what was rendered before it is a prefix. */
 TEST(K40_a_late_system_message_leaves_everything_before_it_as_it_was)
 {
-#define TURNS_3 "{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"}," \
+#define TURNS_3 "{\"role\":\"user\",\"content\":\"a\"}," \
+    "{\"role\":\"assistant\",\"content\":\"b\"}," \
     "{\"role\":\"user\",\"content\":\"c\"},{\"role\":\"assistant\",\"content\":\"d\"}"
     const char *without = plain("{\"messages\":[{\"role\":\"system\",\"content\":\"S\"}," TURNS_3
                                 "," Q "]}");
