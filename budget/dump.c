@@ -19,7 +19,7 @@ static const char *const kind_words[ARENA_KIND_COUNT] = {
 static const char *const holder_words[HOLD_COUNT] = {
     "live", "anchor", "stash", "pin", "park", "store", "writing",
 };
-static const char *const gate_words[] = { "admit", "grow", "start" };
+static const char *const gate_words[GATE_KIND_COUNT] = { "admit", "grow", "start", "set" };
 
 enum err budget_dump_find(const char *name, enum budget_dump_format *out)
 {
@@ -180,7 +180,13 @@ static void json_gate(const struct budget_graph *g, const struct gate_row *row,
     put_limit(out, "free_after_bytes", row->free_after_bytes);
     put_field(out, "victims", row->victim_count);
     put_field(out, "freed_bytes", row->freed_bytes);
+    put_field(out, "squeezed", row->squeezed_count);
+    put_field(out, "recharged_bytes", row->recharged_bytes);
     put_field(out, "trimmed_bytes", row->trimmed_bytes);
+    if (row->kind == GATE_SET) {
+        put_word(out, "node", g->node[row->cap_node].name);
+        put_limit(out, "cap_bytes", row->cap_bytes);
+    }
     json_put_key(out, "refused");
     json_put_bool(out, row->refused_want != NONE);
     put_field(out, "short_bytes", row->short_bytes);
@@ -286,6 +292,11 @@ static void tree_gates(const struct budget_graph *g, struct json_out *out)
           count > 0 ? ", the last of them:" : "");
     for (u32 i = 0; i < MIN(count, 8u); i++) {
         const struct gate_row *row = budget_history_row(&g->history, i);
+        if (row->kind == GATE_SET) {
+            put_f(out, "  %llu set %s to %s: %u victims\n", (ull)row->number,
+                  g->node[row->cap_node].name, amount(row->cap_bytes).text, row->victim_count);
+            continue;
+        }
         put_f(out, "  %llu %s turn %llu: %s, %llu us (plan %llu), %u victims, free %s\n",
               (ull)row->number, gate_words[row->kind], (ull)row->turn,
               row->refused_want == NONE ? "granted" : "REFUSED", (ull)row->total_us,

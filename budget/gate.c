@@ -2,6 +2,7 @@
 #include "budget/gate.h"
 
 #include "arena/base/clock.h"
+#include "arena/base/rng.h"
 #include "budget/apply.h"
 #include "budget/measure.h"
 
@@ -131,7 +132,10 @@ static enum err run_rounds(struct budget_graph *g, struct round *r, struct budge
         if (plan->refused) return OK;
         TRY(budget_apply(g, &tables, r->wants, r->records, plan, &applied));
         row->victim_count += plan->victim_count;
+        row->squeezed_count += plan->squeezed_count;
         row->freed_bytes += plan->freed_bytes;
+        for (u32 k = 0; k < plan->recharge_count; k++)
+            row->recharged_bytes += plan->recharge[k].bytes;
         row->trimmed_bytes += applied.trimmed_bytes;
         trimmed = trimmed || applied.trimmed_bytes > 0;
         if (!applied.again) return OK;
@@ -141,18 +145,36 @@ static enum err run_rounds(struct budget_graph *g, struct round *r, struct budge
     return OK;
 }
 
-enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
-                     struct budget_plan *plan)
+/* Test hook --gate-seed: before about every third gate a commit is made to fail, or a cache gets
+ * another cap, or its first one back. */
+static void hook(struct budget_graph *g)
 {
-    ASSERT(g->checked);
-    struct round r;
-    struct gate_row *row = budget_history_add(&g->history);
+    if (g->hook_seed == 0 || g->hook_drawn) return;
+    u64 draw = rng_u64(g->hook_seed, g->hook_draws++);
+    u32 node = (u32)(draw >> 8 & 0xff) % g->node_count;
+    struct budget_node *n = &g->node[node];
+    g->hook_drawn = true;
+    if (draw % 6 == 0) space_host_fail_commit(1 + (u32)(draw >> 16 & 7));
+    if (draw % 6 != 1 || n->node_class <= CLASS_LIVE || n->yield == NULL) return;
+    u64 cap = (draw >> 20 & 15) * n->unit_bytes;
+    cap = (draw >> 16 & 3) == 0 ? n->first_cap_bytes : cap;
+    if (budget_graph_cap(g, node, cap) != OK) return;       /* under the reserves below it   */
+}
+
+/* The gate of a row of history that has been begun. */
+static enum err run_gate(struct budget_graph *g, const struct budget_ask *ask,
+                         struct budget_plan *plan, struct gate_row *row)
+{
+    static struct round r;
     u64 started_us = clock_us();
     row->kind = (u8)ask->kind;
     row->turn = ask->turn;
     row->at_us = started_us;
+    hook(g);
     round_open(ask, &r);
     enum err e = run_rounds(g, &r, plan, row);
+    if (g->hook_seed != 0) space_host_fail_commit(0);
+    g->hook_drawn = false;
     if (e != OK) refuse(plan, NONE);
     keep_row(row, ask, plan);
     keep_nodes(g, ask, plan);
@@ -160,7 +182,14 @@ enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
     row->total_us = clock_us() - started_us;
     if (g->verify) budget_graph_verify(g);
     else budget_graph_refresh(g);
-    TRY(e);
+    return e;
+}
+
+enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
+                     struct budget_plan *plan)
+{
+    ASSERT(g->checked);
+    TRY(run_gate(g, ask, plan, budget_history_add(&g->history)));
     if (!plan->refused) return OK;
     const struct budget_grant *grant = &plan->grant[plan->refused_want];
     return fail(ERR_MEMORY, "memory: %s lacks %llu bytes (%s%s%s)",
@@ -169,10 +198,24 @@ enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
                 grant->limit == NONE ? "" : g->node[grant->limit].name);
 }
 
+enum err budget_gate_set(struct budget_graph *g, u32 node, u64 cap_bytes,
+                         const struct budget_ask *ask, struct budget_plan *plan)
+{
+    ASSERT(g->checked && ask->want_count == 0);
+    TRY(budget_graph_cap(g, node, cap_bytes));
+    struct gate_row *row = budget_history_add(&g->history);
+    struct budget_ask set = *ask;
+    set.kind = GATE_SET;
+    row->cap_node = (u8)node;
+    row->cap_bytes = cap_bytes;
+    return run_gate(g, &set, plan, row);
+}
+
 bool budget_gate_fits(struct budget_graph *g, const struct budget_want *wants, u32 want_count)
 {
     static struct budget_plan plan;
     struct budget_tables tables;
+    hook(g);
     budget_graph_refresh(g);
     for (u32 i = 0; i < g->node_count; i++)
         if (g->node[i].over) return false;

@@ -24,6 +24,12 @@ struct budget_ask {
 MUST_USE enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
                               struct budget_plan *plan);
 
+/* A node's cap from now on (budget_graph_cap), and what is over it goes at once: a gate without
+ * wants over the ask's records, kind GATE_SET.  What no record frees stays, and the node is `over`.
+ * ERR_CONFIG: under a reserve, nothing changed; else what budget_gate says. */
+MUST_USE enum err budget_gate_set(struct budget_graph *g, u32 node, u64 cap_bytes,
+                                  const struct budget_ask *ask, struct budget_plan *plan);
+
 /* True when all wants fit wholly, no node is over its cap and so no record would be taken: records
  * need not be listed for the gate that follows.  Measures, like a gate. */
 bool budget_gate_fits(struct budget_graph *g, const struct budget_want *wants, u32 want_count);

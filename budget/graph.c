@@ -72,7 +72,8 @@ enum err budget_graph_declare(struct budget_graph *g, const struct budget_decl *
     *node = (struct budget_node){
         .parent = parent, .pool = (u8)decl->pool, .node_class = (u8)decl->node_class,
         .used_kind = (u8)decl->used, .holder = (u8)decl->holder,
-        .reserve_bytes = decl->reserve_bytes, .cap_bytes = decl->cap_bytes,
+        .reserve_bytes = decl->reserve_bytes, .asked_bytes = decl->reserve_bytes,
+        .cap_bytes = decl->cap_bytes, .first_cap_bytes = decl->cap_bytes,
         .unit_bytes = MAX(decl->unit_bytes, 1), .yield = decl->yield, .owner = decl->owner,
     };
     memcpy(node->name, decl->name, strlen(decl->name));
@@ -153,6 +154,7 @@ enum err budget_graph_board(struct budget_graph *g, const struct profile_row *pr
         .arena = "books", .cap_bytes = UINT64_MAX,
     }, NULL));
     g->floor_bytes = profile->board_floor_bytes;
+    g->hook_seed = profile->gate_seed;
     memcpy(g->profile, profile->profile, sizeof g->profile);
     memcpy(g->profile_yield, profile->yield, sizeof g->profile_yield);
     g->profile_yield_count = profile->yield_count;
@@ -311,12 +313,16 @@ void budget_graph_mapped(struct budget_graph *g, u64 bytes)
 enum err budget_graph_cap(struct budget_graph *g, u32 node, u64 cap_bytes)
 {
     ASSERT(node < g->node_count);
-    struct budget_node *n = &g->node[node];
-    u64 kept = n->cap_bytes;
+    struct budget_node *n = &g->node[node], kept = *n;
+    if (n->node_class <= CLASS_LIVE && is_leaf(g, node) && cap_bytes < n->asked_bytes)
+        return fail(ERR_CONFIG, "%s: a cap of %llu bytes is under its reserve of %llu", n->name,
+                    (ull)cap_bytes, (ull)n->asked_bytes);
     n->cap_bytes = cap_bytes;
+    if (is_leaf(g, node)) n->reserve_bytes = MIN(n->asked_bytes, cap_bytes);
     enum err e = check_reserves(g);
-    if (e != OK) n->cap_bytes = kept;
-    else n->over = n->used_bytes > cap_bytes;
+    if (e != OK) *n = kept;
+    budget_graph_refresh(g);
+    n->over = n->used_bytes > n->cap_bytes;
     return e;
 }
 

@@ -60,6 +60,8 @@ struct budget_node {
     u8    pool, node_class, used_kind, holder;
     bool  over;                         /* its cap was lowered under what it uses: until it fits */
     u64   reserve_bytes, cap_bytes, unit_bytes;
+    u64   asked_bytes;                  /* the reserve declared: in force as far as the cap goes */
+    u64   first_cap_bytes;              /* the cap declared                                      */
     u64   used_bytes;                   /* as of the last budget_graph_refresh                   */
     u64   count_bytes;                  /* USED_COUNT                                            */
     u64   want_bytes, granted_bytes;    /* of the last gate that named it                        */
@@ -88,6 +90,8 @@ struct budget_graph {
     char profile[PROFILE_PATH_BYTES];   /* for errors of its [yield] lines                       */
     struct profile_yield profile_yield[PROFILE_YIELD_CAP];
     u32 profile_yield_count;
+    u64 hook_seed, hook_draws;          /* --gate-seed; 0: off                                   */
+    bool hook_drawn;                    /* for the gate to come                                  */
     struct budget_history history;
 };
 
@@ -120,8 +124,9 @@ u32 budget_graph_find(const struct budget_graph *g, const char *name);
 void budget_graph_count(struct budget_graph *g, u32 node, u64 bytes);
 /* Bytes of mapped weight files that the forward pass reads and that must stay in memory. */
 void budget_graph_mapped(struct budget_graph *g, u64 bytes);
-/* A node's cap from now on (`mem set`); takes nothing away: the next gate does.  ERR_CONFIG when
- * under its reserve. */
+/* A node's cap from now on (`mem set`); takes nothing away: the next gate does.  A cache's reserve
+ * is the one declared, at most its cap; ERR_CONFIG, nothing changed: a cap under the reserve of a
+ * fixed or live node, or under the sum of the reserves below it. */
 MUST_USE enum err budget_graph_cap(struct budget_graph *g, u32 node, u64 cap_bytes);
 
 /* Reads the arenas: `used_bytes` of every node. */

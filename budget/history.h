@@ -8,7 +8,7 @@
 
 enum { BUDGET_GATE_CAP = 256, BUDGET_GATE_WANTS = 16 };
 
-enum budget_gate_kind { GATE_ADMIT, GATE_GROW, GATE_START };
+enum budget_gate_kind { GATE_ADMIT, GATE_GROW, GATE_START, GATE_SET, GATE_KIND_COUNT };
 
 struct gate_want {
     u64 min_bytes, max_bytes, granted_bytes;
@@ -23,10 +23,14 @@ struct gate_row {
     u64 plan_us, total_us;              /* budget_plan alone (all rounds); the whole gate        */
     u64 free_before_bytes, free_after_bytes;    /* measured                                      */
     u64 freed_bytes, trimmed_bytes;     /* by victims; by decommitting free granules             */
+    u64 recharged_bytes;                /* charged to a lower holder's node since victims went   */
     u64 short_bytes;                    /* what a refused must lacked                            */
+    u64 cap_bytes;                      /* GATE_SET: the new cap of `cap_node`                   */
     u32 victim_count, want_count;       /* want_count may exceed the wants kept below            */
     u32 refused_want;                   /* index, or NONE                                        */
-    u8  kind, rounds, reserved[2];      /* enum budget_gate_kind; 1..3                           */
+    u32 squeezed_count;                 /* victims taken since a node was over its cap           */
+    u8  kind, rounds, cap_node;         /* enum budget_gate_kind; 1..3                           */
+    u8  reserved[5];
     struct gate_want want[BUDGET_GATE_WANTS];
 };
 

@@ -104,6 +104,8 @@ static const struct profile_key keys[] = {
     TEXT("force-file", "hooks", force_file, "FILE", "", "forced answers, JSON lines"),
     COUNT(KEY_COUNT32, "grid", "hooks", grid, 0, 0x1p20, "0", "prefill line length, tokens"),
     COUNT(KEY_COUNT32, "block", "hooks", block, 0, 0x1p16, "0", "tokens a block"),
+    COUNT(KEY_COUNT64, "gate-seed", "hooks", gate_seed, 0, 0x1p53, "0",
+          "seeded commit failures and cap changes before some gates; 0 = none"),
     TEXT("level", "hooks", level, "LEVEL", "", "CPU level: amx avx512 avx2 scalar neon"),
 };
 static_assert(COUNT_OF(keys) <= PROFILE_KEY_CAP, "profile_row.line holds every key");

@@ -90,6 +90,7 @@ struct profile_row {
     bool test_hooks;
     char force_file[PROFILE_PATH_BYTES];
     u32  grid, block;                           /* 0 = the model's own                           */
+    u64  gate_seed;                             /* failing commits, changed caps; 0 = none       */
     char level[PROFILE_WORD_BYTES];             /* "" = best present                             */
 
     /* where from */
