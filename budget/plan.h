@@ -124,8 +124,10 @@ struct budget_tables {                  /* the snapshot                         
 
 /* Memory of a call of budget_plan, ~750 KiB: static in the caller.  Nothing outlives a call. */
 struct budget_candidate { f64 density; u32 order, record; };
+enum { RECORD_HERE, RECORD_GONE, RECORD_BARRED };
 struct budget_scratch {
-    bool gone[BUDGET_RECORD_CAP];       /* victims so far, and records that leave                */
+    u8  gone[BUDGET_RECORD_CAP];        /* victims so far and records that leave; those whose
+                                         * recharges no cap pays for are barred                  */
     struct budget_candidate heap[BUDGET_HEAP_CAP];
     struct holders left[BUDGET_UNIT_CAP];   /* holders once those are gone; reserved: their sum  */
     u32 who[BUDGET_UNIT_CAP];           /* xor of the records left that hold it, each + 1        */

@@ -109,8 +109,8 @@ enum { ORDER_LAST = 1 << 30 };      /* added for a record that frees nothing alo
 static bool candidate_of(const struct victims *v, u32 record, struct budget_candidate *out)
 {
     const struct budget_record *r = &v->records[record];
-    if (v->aim.order[r->node] == NONE || r->pinned || r->leaves || v->scratch->gone[record])
-        return false;
+    if (v->aim.order[r->node] == NONE || r->pinned || r->leaves ||
+        v->scratch->gone[record] != RECORD_HERE) return false;
     if (v->aim.limit.why == WHY_CAP && !sums_under(v->g, r->node, v->aim.limit.limit)) return false;
     if (v->aim.limit.why == WHY_RANGE && !is_in(v, record, v->aim.arena)) return false;
     u64 freed = freed_of(v, record);
@@ -192,7 +192,7 @@ static void take(struct victims *v, u32 record, bool back)
     struct sums *d = &v->sums;
     struct change c = { .arenas = 0 };
     u64 own = r->freed_bytes;
-    v->scratch->gone[record] = !back;
+    v->scratch->gone[record] = back ? RECORD_HERE : RECORD_GONE;
     sums_move(v->g, d, r->node, back ? own : 0, back ? 0 : own);
     if (r->arena != NONE) {
         d->freed[r->arena] = back ? d->freed[r->arena] - own : d->freed[r->arena] + own;
@@ -233,26 +233,36 @@ static bool any_over(const struct victims *v, u32 record)
     return false;
 }
 
-void victims_give_back(struct victims *v, const struct budget_want *want, u64 bytes, u32 first,
-                       bool all)
+/* One walk; true when a record stays. */
+static bool walk_back(struct victims *v, const struct budget_want *want, u64 bytes, u32 first,
+                      bool all)
 {
     struct budget_plan *out = v->out;
-    v->pushing = false;
+    bool stays = false, caps = v->capped || (v->shares != NULL && v->shares->list_count > 0);
     for (u32 i = out->victim_count; i-- > first; ) {
         u32 record = out->victim[i];
         take(v, record, true);
         bool fits = all || want == NULL || sums_fits(v->t, &v->sums, want->node, want->arena,
                                                      bytes, want->must).fits;
-        const struct budget_record *r = &v->records[record];
-        bool caps = !all && (v->capped || r->list_lo < r->list_hi);
-        if (!fits || (caps && any_over(v, record))) {
+        if (!fits || (!all && caps && any_over(v, record))) {
             take(v, record, false);
             continue;
         }
+        stays = true;
         memmove(&out->victim[i], &out->victim[i + 1],
                 (out->victim_count - i - 1) * sizeof out->victim[0]);
         out->victim_count--;
     }
+    return stays;
+}
+
+/* One that stays takes what it shares back up to its own node, and another one below may stay that
+ * could not: with units the walk is made again while any stays, at most once a victim. */
+void victims_give_back(struct victims *v, const struct budget_want *want, u64 bytes, u32 first,
+                       bool all)
+{
+    v->pushing = false;
+    while (walk_back(v, want, bytes, first, all) && v->shares != NULL && !all) { }
     v->lifted = false;
 }
 
@@ -383,7 +393,7 @@ static struct verdict at_best(const struct victims *v, const struct budget_want 
     for (u32 i = 0; i < v->record_count; i++) {
         const struct budget_record *r = &v->records[i];
         if (v->aim.order[r->node] == NONE || r->pinned || r->leaves) continue;
-        if (v->scratch->gone[i]) continue;
+        if (v->scratch->gone[i] != RECORD_HERE) continue;
         freed[r->node] += r->freed_bytes;
         if (r->arena != NONE) d.freed[r->arena] += r->freed_bytes;
         else if (g->node[r->node].pool == POOL_BOARD) d.uncounted += r->freed_bytes;
@@ -409,12 +419,16 @@ static bool take_next(struct victims *v)
 {
     u32 record = heap_take(v);
     if (record == NONE) return false;
+    u32 first = v->out->victim_count;
     add_victim(v, record);
     if (!v->lifted) return true;
     struct victims_aim kept = v->aim;
-    u32 before = v->out->victim_count;
     victims_squeeze(v);
-    if (v->out->victim_count == before && v->pushing) return true;
+    if (v->out->victim_count == first + 1 && v->pushing) return true;
+    if (any_over(v, record)) {          /* nobody can pay for what it recharges              */
+        victims_give_back(v, NULL, 0, first, true);
+        v->scratch->gone[record] = RECORD_BARRED;
+    }
     v->aim = kept;
     heap_fill(v);
     return true;
