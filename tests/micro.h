@@ -151,6 +151,10 @@ struct micro_ask {
     u64 forced_count;               /* > 0: forced                                            */
     struct turn_mark mark[TURN_MARK_CAP];
     u32 mark_count;
+    bool think_open;                /* the prompt ends in an open think block                 */
+    u64 think_budget;               /* with `closing`: ids of reasoning before it is closed   */
+    const u32 *closing;             /* what closes it; NULL: nothing does                     */
+    u32 closing_count, closing_hidden;
     u32 submit;
     u32 out[MICRO_IDS];
     u64 out_count;
@@ -179,6 +183,11 @@ static void micro_push(struct micro_ask *a)
     row->forced_cut = UINT64_MAX;
     memcpy(row->mark, a->mark, sizeof row->mark);
     row->mark_count = a->mark_count;
+    row->think_open = a->think_open;
+    row->think_budget = a->think_budget;
+    row->close_ids = a->closing;
+    row->close_count = a->closing_count;
+    row->close_hidden = a->closing_hidden;
     a->out_count = 0;
     CHECK_OK(submit_push(a->submit));
 }

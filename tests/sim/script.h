@@ -81,7 +81,7 @@ static void script_draw(struct sim_script *s, u64 seed, u32 setups, u32 turns)
         op->client = (u8)client;
         op->at = (u16)DRAW(1000);
         op->count = (u16)(DRAW(3) == 0 ? 1 + DRAW(40) : 1 + DRAW(12));
-        op->answer = (u16)(1 + DRAW(10));
+        op->answer = (u16)(1 + DRAW(12));
         op->passes = (u16)(parallel && DRAW(2) == 0 ? DRAW(6) : SIM_WAIT);
         op->abort = (u16)(DRAW(8) == 0 ? 1 + DRAW(12) : 0);
         op->salt = (u16)DRAW(1000);

@@ -7,20 +7,25 @@
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
+#include "arena/base/vocab.h"
+#include "http/turn/stop.h"
 #include "tests/micro.h"
 #include "tests/micromodel.h"
 #include "tests/sim/script.h"
 #include "tiers/anchors.h"
 
 enum { SIM_CTX = 160, SIM_GUESTS = 2, SIM_ALL = SIM_CLIENTS + SIM_GUESTS, SIM_PASSES_MAX = 20000,
-       SIM_HEAD_ROWS = 21 };
+       SIM_HEAD_ROWS = 21, SIM_ROWS_CAP = 512 };
+
+/* Ids that mean something; none but ID_END is below the sampler's candidates (48 of 64). */
+enum { ID_END = MICRO_EOS, ID_START = 48, ID_THINK, ID_CLOSE, ID_LINE, ID_BLANK, ID_HIDDEN };
 
 struct client {
     u32  ids[SIM_CTX + 64];         /* its copy: prompts and answers so far                       */
     u64  count;
-    u64  user, answer;              /* where its last message and the last answer begin           */
+    u64  user;                      /* where its last message begins                              */
     u64  session;
-    u64  reminder;                  /* ids at the end of the prompt that it forgets               */
+    u64  gap, reminder;             /* where in the prompt ids stand that it forgets, how many    */
     bool busy, keep, forgotten;     /* forgotten: cleared while its turn ran                      */
     u64  cancel_pass;               /* or UINT64_MAX                                              */
     struct micro_ask ask;
@@ -29,6 +34,7 @@ struct client {
 struct sim_sum {
     u64 turns, passes, cancelled, refused, by_memory, failed_commits, records_checked;
     u64 source[SOURCE_COUNT], cached, forwarded;
+    u64 aligned, hidden;            /* prompts served as rows they stand for; ids never sent      */
     u64 bounded;                    /* session resumes held to the bound (skew)                   */
 };
 
@@ -37,6 +43,8 @@ static struct {
     struct sim_sum sum;
     u64  pass, now_us;
     u32  next_record;               /* the next one whose rows and anchors are compared           */
+    struct { u32 ids[SIM_CTX + 64]; u64 count; } rows[SIM_ROWS_CAP];   /* ever served: a ring      */
+    u64  rows_count;
     bool pressed;                   /* a cap or a failing commit: turns may be refused            */
     f32  logits[64];
     f32  bound;                     /* skew: most that logits of a session resume may differ      */
@@ -148,7 +156,7 @@ static void check_skewed(const struct client *c, const u32 *ids, u64 rows)
     const struct turn_result *r = &c->ask.result;
     const f32 *kept = micro.logits + (u64)r->slot * micro.vocab;
     bool exact = r->source == SOURCE_COLD || r->source == SOURCE_GRID;
-    u32 blocks, sent = (u32)MIN(rows, c->ask.id_count);
+    u32 blocks, sent = (u32)MIN(rows, r->cached + r->forwarded);
     u64 length;
     const block_id *list = state_rows_out(r->slot, &blocks, &length);
     spare_start(rows);
@@ -185,34 +193,105 @@ static f32 skew_bound(void)
     return 10.0f * most;
 }
 
+/* What is left of ids without hidden ones, blanks and whole think blocks: the same for a client's
+ * copy and for the rows it stands for. */
+static u64 plain_ids(const u32 *ids, u64 count, u32 *out)
+{
+    u64 n = 0, open = UINT64_MAX;           /* where the last <think> stands in `out` */
+    for (u64 i = 0; i < count; i++) {
+        if (ids[i] == ID_LINE || ids[i] == ID_BLANK || ids[i] == ID_HIDDEN) continue;
+        if (ids[i] == ID_CLOSE && open != UINT64_MAX) {
+            n = open;
+            open = UINT64_MAX;
+            continue;
+        }
+        if (ids[i] == ID_THINK) open = n;
+        if (ids[i] == ID_START || ids[i] == ID_END) open = UINT64_MAX;
+        out[n++] = ids[i];
+    }
+    return n;
+}
+
+static u64 common_front(const u32 *x, u64 x_count, const u32 *y, u64 y_count)
+{
+    u64 n = 0;
+    while (n < MIN(x_count, y_count) && x[n] == y[n]) n++;
+    return n;
+}
+
+/* The served prompt is the front of rows that this engine served before and the rest of what was
+ * sent, and says the same: nothing was put back twice, nothing of another place. */
+static void check_aligned(const struct client *c, const u32 *served, u64 count)
+{
+    u32 x[SIM_CTX + 64], y[SIM_CTX + 64];
+    u64 sent = c->ask.id_count, same = 0, most = 0;
+    CHECK(count <= SIM_CTX);
+    while (same < MIN(sent, count) && served[count - 1 - same] == c->ask.ids[sent - 1 - same])
+        same++;
+    for (u64 i = 0; i < MIN(world.rows_count, (u64)SIM_ROWS_CAP); i++)
+        most = MAX(most, common_front(served, count, world.rows[i].ids, world.rows[i].count));
+    CHECK(most + same >= count);
+    u64 n = plain_ids(served, count, x);
+    CHECK_EQ(n, plain_ids(c->ask.ids, sent, y));
+    CHECK(memcmp(x, y, n * sizeof *x) == 0);
+    world.sum.aligned++;
+}
+
+/* The rows behind the served prompt are the ids pushed out, and the hidden ones between them. */
+static void check_answer(const struct client *c, const u32 *ids, u64 served, u64 rows)
+{
+    u64 at = 0;
+    for (u64 i = served; i < rows; i++) {
+        if (ids[i] == ID_HIDDEN) {
+            world.sum.hidden++;
+            continue;
+        }
+        CHECK(at < c->ask.out_count && ids[i] == c->ask.out[at]);
+        at++;
+    }
+}
+
+static void keep_rows(const u32 *ids, u64 rows)
+{
+    u64 at = world.rows_count++ % SIM_ROWS_CAP;
+    memcpy(world.rows[at].ids, ids, rows * sizeof *ids);
+    world.rows[at].count = rows;
+}
+
+/* Logits, sections and rows of a slot against the reference. */
+static void check_slot(const struct client *c, const u32 *ids, u64 rows, bool whole)
+{
+    const struct turn_result *r = &c->ask.result;
+    const f32 *kept = micro.logits + (u64)r->slot * micro.vocab;
+    spare_start(rows);
+    spare_to(ids, rows, world.logits);
+    CHECK_EQ(cold_differences(r->slot, spare(), rows), 0);
+    if (whole) CHECK(memcmp(world.logits, kept, micro.vocab * sizeof *kept) == 0);
+    slot_drop(spare());
+}
+
 /* The slot of a turn that ended holds its served ids and nothing else. */
 static void check_turn(const struct client *c)
 {
     const struct turn_result *r = &c->ask.result;
     u32 ids[SIM_CTX + 64], blocks, left = faults_off();
-    u64 rows, sent = c->ask.id_count;
+    u64 rows, sent = c->ask.id_count, served = sent;
     bool whole = r->finish == FINISH_STOP || r->finish == FINISH_LENGTH;
     const block_id *list = state_rows_out(r->slot, &blocks, &rows);
     labels_of(list, rows, ids);
-    CHECK(memcmp(ids, c->ask.ids, MIN(rows, sent) * sizeof *ids) == 0);
-    if (rows > sent) CHECK(memcmp(ids + sent, c->ask.out, (rows - sent) * sizeof *ids) == 0);
-    if (c->forgotten && rows == 0) {            /* the record went when its turn ended */
-        space_host_fail_commit(left);
-        return;
+    if (whole && !(c->forgotten && rows == 0)) {    /* else the record went when the turn ended */
+        served = r->cached + r->forwarded;
+        CHECK_EQ(rows, served + r->generated - 1);
+        if (r->served == SERVED_ALIGNED) check_aligned(c, ids, served);
+        else CHECK_EQ(served, sent);
     }
-    if (whole) {
-        CHECK_EQ(rows, sent + r->generated - 1);
-        CHECK_EQ(r->cached + r->forwarded, sent);
-    }
-    if (rows > 0 && !forward_row_invariant()) {
-        check_skewed(c, ids, rows);
-    } else if (rows > 0) {
-        const f32 *kept = micro.logits + (u64)r->slot * micro.vocab;
-        spare_start(rows);
-        spare_to(ids, rows, world.logits);
-        CHECK_EQ(cold_differences(r->slot, spare(), rows), 0);
-        if (whole) CHECK(memcmp(world.logits, kept, micro.vocab * sizeof *kept) == 0);
-        slot_drop(spare());
+    if (r->served == SERVED_SENT)
+        CHECK(memcmp(ids, c->ask.ids, MIN(rows, sent) * sizeof *ids) == 0);
+    if (whole && rows > 0) check_answer(c, ids, served, rows);
+    if (rows > 0) {
+        keep_rows(ids, rows);
+        if (forward_row_invariant()) check_slot(c, ids, rows, whole);
+        else check_skewed(c, ids, rows);
     }
     space_host_fail_commit(left);
 }
@@ -231,8 +310,8 @@ static void turn_over(struct client *c)
         world.sum.forwarded += r->forwarded;
         world.sum.by_memory += r->by_memory;
         if (r->by_memory) CHECK(world.pressed);
-        else CHECK(r->finish == FINISH_STOP || r->generated == c->ask.max_tokens ||
-                   c->ask.id_count + r->generated >= SIM_CTX);
+        else CHECK(r->finish == FINISH_STOP || c->ask.out_count == c->ask.max_tokens ||
+                   r->cached + r->forwarded + r->generated >= SIM_CTX);
         break;
     case FINISH_CANCELLED:
         CHECK(c->cancel_pass != UINT64_MAX);
@@ -245,8 +324,10 @@ static void turn_over(struct client *c)
     }
     if (r->slot != NONE && r->finish != FINISH_ERROR) check_turn(c);
     if (!c->keep) return;
-    c->count = c->answer = c->ask.id_count - c->reminder;
-    memcpy(c->ids, c->ask.ids, c->count * sizeof *c->ids);
+    c->count = c->ask.id_count - c->reminder;
+    memcpy(c->ids, c->ask.ids, c->gap * sizeof *c->ids);
+    memcpy(c->ids + c->gap, c->ask.ids + c->gap + c->reminder,
+           (c->count - c->gap) * sizeof *c->ids);
     if (r->finish != FINISH_STOP && r->finish != FINISH_LENGTH) return;
     memcpy(c->ids + c->count, c->ask.out, c->ask.out_count * sizeof *c->ids);
     c->count += c->ask.out_count;
@@ -282,19 +363,47 @@ static void world_wait(const struct client *c)
 
 /* ------------------------------------------------------------------ what clients ask */
 
-/* Two heads that clients share, and ids of a salt; all below the sampler's candidates. */
 static u32 some_id(u64 salt, u64 i) { return 4 + (u32)(rng_u64(salt, i) % 40); }
+
+static void put_id(struct client *c, u32 id)
+{
+    if (c->ask.id_count < SIM_CTX + 32) c->ask.ids[c->ask.id_count++] = id;
+}
 
 static void put_ids(struct client *c, u64 count, u64 salt)
 {
-    for (u64 i = 0; i < count && c->ask.id_count < SIM_CTX + 32; i++)
-        c->ask.ids[c->ask.id_count++] = some_id(salt, i);
+    for (u64 i = 0; i < count; i++) put_id(c, some_id(salt, i));
 }
 
+/* Two heads that clients share. */
 static void put_head(struct client *c, u64 salt)
 {
     u64 rows = SIM_HEAD_ROWS - (salt % 2) * 9;
     put_ids(c, rows, 5000 + salt % 2);
+}
+
+/* Closes the turn before, a message of `count` ids and a reminder, and the answer's opening: with
+ * an open think block three times in four, and every other one has a budget. */
+static void put_message(struct client *c, const struct sim_op *op)
+{
+    static const u32 closing[] = { ID_HIDDEN, ID_HIDDEN, ID_CLOSE, ID_BLANK };
+    if (c->ask.id_count > 0 && c->ask.ids[c->ask.id_count - 1] != ID_END) put_id(c, ID_END);
+    c->user = c->ask.id_count;
+    put_id(c, ID_START);
+    put_ids(c, op->count, op->salt);
+    c->gap = c->ask.id_count;
+    c->reminder = op->kind == SIM_PLAN ? 1 + op->at % 5u : 0;
+    put_ids(c, c->reminder, op->salt + 1u);
+    put_id(c, ID_END);
+    put_id(c, ID_START);
+    c->ask.think_open = op->salt % 4 != 0;
+    c->ask.closing = op->salt % 2 == 0 ? NULL : closing;
+    c->ask.closing_count = op->salt % 2 == 0 ? 0 : COUNT_OF(closing);
+    c->ask.closing_hidden = 2;
+    c->ask.think_budget = op->salt % 6u;
+    if (!c->ask.think_open) return;
+    put_id(c, ID_THINK);
+    put_id(c, ID_LINE);
 }
 
 /* The prompt starts with the client's copy up to `pos`. */
@@ -318,9 +427,8 @@ static void push(struct client *c, const struct sim_op *op)
     u64 most = SIM_CTX - 2;
     if (c->ask.id_count > most || c->ask.id_count == 0) {   /* a new conversation */
         c->ask.id_count = c->ask.mark_count = 0;
-        c->reminder = 0;
         put_head(c, op->salt);
-        put_ids(c, op->count, op->salt);
+        put_message(c, op);
     }
     c->ask.max_tokens = MAX(op->answer, 1u);
     c->ask.session = c->session;
@@ -328,6 +436,28 @@ static void push(struct client *c, const struct sim_op *op)
     c->busy = true;
     c->forgotten = false;
     micro_push(&c->ask);
+}
+
+/* The client's copy without what was thought: empty blocks, or none at all. */
+static void put_stripped(struct client *c, u64 salt)
+{
+    c->ask.id_count = 0;
+    for (u64 i = 0; i < c->count; i++) {
+        u64 close = i;
+        while (c->ids[i] == ID_THINK && close < c->count && c->ids[close] != ID_CLOSE &&
+               c->ids[close] != ID_END) close++;
+        if (c->ids[i] != ID_THINK || close == c->count || c->ids[close] != ID_CLOSE) {
+            put_id(c, c->ids[i]);
+            continue;
+        }
+        if (salt % 3 > 0) {
+            put_id(c, ID_THINK);
+            put_id(c, ID_BLANK);
+            put_id(c, ID_CLOSE);
+        }
+        i = close;
+        if (salt % 3 == 0 && i + 1 < c->count && c->ids[i + 1] == ID_BLANK) i++;
+    }
 }
 
 /* Builds the prompt of a conversation's next turn. */
@@ -341,14 +471,7 @@ static void build(struct client *c, const struct sim_op *op)
         if (pos > 0) c->ask.ids[pos] = some_id(op->salt, 77);
         break;
     case SIM_UNDO: put_history(c, c, pos); break;
-    case SIM_STRIP: {
-        u64 gone = (c->count - c->answer) / 2;
-        put_history(c, c, c->answer);
-        memcpy(c->ask.ids + c->answer, c->ids + c->answer + gone,
-               (c->count - c->answer - gone) * sizeof *c->ids);
-        c->ask.id_count = c->count - gone;
-        break;
-    }
+    case SIM_STRIP: put_stripped(c, op->salt); break;
     case SIM_FORK: {
         const struct client *other = &world.client[op->at % SIM_CLIENTS];
         put_history(c, other, position(other, op->at / SIM_CLIENTS));
@@ -356,12 +479,7 @@ static void build(struct client *c, const struct sim_op *op)
     }
     default: put_history(c, c, c->count); break;
     }
-    c->user = c->ask.id_count;
-    put_ids(c, op->count, op->salt);
-    if (op->kind == SIM_PLAN) {
-        c->reminder = 1 + op->at % 5;
-        put_ids(c, c->reminder, op->salt + 1);
-    }
+    put_message(c, op);
     mark(c, SIM_HEAD_ROWS, MARK_HEAD);
     mark(c, c->user, MARK_USER);
 }
@@ -371,7 +489,8 @@ static void guest_ask(const struct sim_op *op)
     struct client *c = &world.client[SIM_CLIENTS + op->client % SIM_GUESTS];
     const struct client *of = &world.client[op->client];
     world_wait(c);
-    c->keep = false;
+    c->keep = c->ask.think_open = false;
+    c->ask.closing_count = 0;
     c->ask.id_count = c->ask.mark_count = 0;
     c->session = op->salt % 2 == 0 ? of->session : 100u + op->client;
     if (op->salt % 3 == 0) put_head(c, op->salt);
@@ -389,7 +508,6 @@ static void ask(const struct sim_op *op)
         return;
     }
     world_wait(c);
-    c->reminder = 0;
     if (op->kind != SIM_AGAIN || c->ask.id_count == 0) {
         c->ask.mark_count = 0;
         build(c, op);
@@ -448,6 +566,30 @@ static void befall(const struct sim_op *op)
 
 /* ------------------------------------------------------------------ a script */
 
+/* One letter an id, and the tags. */
+static void open_vocab(void)
+{
+    static struct vocab vocab;
+    static u64 memory[512];
+    static const struct { const char *text; enum vocab_kind kind; } tags[] = {
+        { "<|start|>", VOCAB_SPECIAL }, { "<think>", VOCAB_THINK_OPEN },
+        { "</think>", VOCAB_THINK_CLOSE }, { "\n", VOCAB_TEXT }, { "\n\n", VOCAB_TEXT },
+        { "#", VOCAB_TEXT },
+    };
+    CHECK(vocab_bytes(micro.vocab, 512) <= sizeof memory);
+    vocab_open(&vocab, memory, micro.vocab, 512);
+    for (u32 id = 0; id < micro.vocab; id++) {
+        char letter = (char)('0' + id);
+        if (id == ID_END) CHECK_OK(vocab_put(&vocab, "<|end|>", 7, VOCAB_TURN_END));
+        else if (id < ID_START) CHECK_OK(vocab_put(&vocab, &letter, 1, VOCAB_TEXT));
+        else if (id - ID_START < COUNT_OF(tags))
+            CHECK_OK(vocab_put(&vocab, tags[id - ID_START].text,
+                               strlen(tags[id - ID_START].text), tags[id - ID_START].kind));
+        else CHECK_OK(vocab_put(&vocab, "", 0, VOCAB_PADDING));
+    }
+    stop_vocab(&vocab);
+}
+
 static void world_open(u32 setup)
 {
     struct micro_setup s = world_setups[setup % COUNT_OF(world_setups)];
@@ -462,6 +604,8 @@ static void world_open(u32 setup)
     clock_set(world.now_us, 1);
     for (u32 i = 0; i < SIM_ALL; i++) world.client[i].session = i + 1;
     micro_open(&s);
+    open_vocab();
+    micro.profile.end_align_reasoning = setup % 4 == 3 ? ALIGN_OFF : ALIGN_ON;
     world.pressed = s.kv_rows > 0;
     if (!forward_row_invariant()) world.bound = skew_bound();
 }
