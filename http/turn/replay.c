@@ -88,6 +88,10 @@ static u64 align(struct engine *e, const struct turn_row *turn, const struct tie
         .list = record_generations(record),
     }, pos, &result);
     if (!result.changed) return 0;
+    if (FAULT(FAULT_SPAN_TWICE) && result.spans > 0) {
+        e->replayed[result.rows] = e->replayed[result.rows - 1];
+        result.rows++;
+    }
     *out = (struct replay){ .aligned = true, .sent = result.sent, .rows = result.rows };
     u64 count = result.rows + prompt->count - result.sent;
     if (count + e->set.profile->reserve_tokens > e->ctx) {
