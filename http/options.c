@@ -37,6 +37,7 @@ static const struct profile_key flags[] = {
       "the server asked" },
     { "format", "mem", KEY_WORD, FIELD(format), 0, 0, 0, "tree|json", "tree", "what is printed" },
 };
+static const char version[] = "0.1.0";
 enum { FLAG_COUNT = COUNT_OF(flags), NAME_CAP = PROFILE_KEY_CAP + FLAG_COUNT + 4 };
 
 struct word {
@@ -58,7 +59,7 @@ static const struct word words[WORD_COUNT] = {
         "  holdfast run -p 'Say hello'\n"
         "  git diff | holdfast run -m ~/models/Qwen3.5-9B --system 'Review this.' --no-think\n" },
     [WORD_BENCH] = { "bench", "measures prefill, decode and resume of a model here",
-        "model,budget,hooks", "log-level", "[flags]",
+        "hooks", "log-level,model,threads,backend,arithmetic", "[flags]",
         "  holdfast bench --quick\n"
         "  holdfast bench -m ~/models/Qwen3.5-9B --threads 2 --json\n" },
     [WORD_TINY] = { "tiny", "writes a seeded random checkpoint for tests", "", "", "DIR [flags]",
@@ -150,7 +151,11 @@ u32 options_help(enum options_word word, char *out, u32 cap)
     ASSERT(cap > 0 && word < WORD_COUNT);
     struct help h = { .out = out, .cap = cap };
     out[0] = 0;
-    if (word >= WORD_HELP) {
+    if (word == WORD_VERSION) {
+        help_f(&h, "holdfast %s\n", version);
+        return h.bytes;
+    }
+    if (word == WORD_HELP) {
         help_words(&h);
         return h.bytes;
     }

@@ -11,6 +11,7 @@
 #include "arena/base/json.h"
 #include "arena/base/rng.h"
 #include "arena/heap.h"
+#include "http/cli/start.h"
 #include "model/cpu/cpu.h"
 #include "model/forward.h"
 #include "model/model.h"
@@ -35,13 +36,9 @@ static f64 seconds_since(u64 from_us) { return (f64)MAX(clock_us() - from_us, 1)
 /* ---------------------------------------------------------------- opening */
 static enum err open_model(const struct profile_row *p, u64 ctx)
 {
-    struct model_setup setup = {
-        .dir = p->model[0] == 0 ? NULL : p->model,
-        .backend = { .level = p->level[0] == 0 ? NULL : p->level, .threads = p->threads,
-                     .reference = strcmp(p->arithmetic, "f32") == 0 },
-        .block_rows = p->block, .grid_rows = p->grid,
-    };
+    struct model_setup setup;
     struct arena_decl decl[MODEL_DECL_CAP];
+    TRY(start_setup(p, &setup));
     TRY(model_open(&setup));
     const struct state_shape *layout = model_layout();
     u64 blocks = ctx / layout->block_rows + 4;

@@ -120,6 +120,7 @@ static void show_events(struct answer *a)
             text_put(&a->reasoning, text, e->len);
             fwrite(text, 1, e->len, stderr);
         } else if (e->kind == TOOLS_CONTENT) {
+            if (a->content.len == 0 && a->reasoning.len > 0) fputs("\n\n", stderr);
             text_put(&a->content, text, e->len);
             fwrite(text, 1, e->len, stdout);
         }
@@ -179,7 +180,7 @@ static enum err finish(struct answer *a)
     }
     TRY(tools_finish(a->tools, &a->events));
     show_events(a);
-    if (a->reasoning.len > 0) fputc('\n', stderr);
+    if (a->reasoning.len > 0 && a->content.len == 0) fputc('\n', stderr);
     fputc('\n', stdout);
     fflush(stdout);
     put_message("assistant", a->content.data, a->content.len, a->reasoning.data,
@@ -247,6 +248,8 @@ static enum err ask_stdin(void)
     else if (bytes == STDIN_BYTES)
         err = fail(ERR_LIMIT, "standard input: a prompt of at most %d bytes", STDIN_BYTES - 1);
     while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r')) bytes--;
+    if (err == OK && bytes == 0)
+        err = fail(ERR_USAGE, "standard input is empty: give a prompt there or with -p TEXT");
     if (err == OK) err = ask_text(text, bytes);
     arena_heap_free(text);
     return err;

@@ -69,7 +69,7 @@ static enum err plan_ctx(void)
     return OK;
 }
 
-static enum err model_setup_of(const struct profile_row *p, struct model_setup *out)
+enum err start_setup(const struct profile_row *p, struct model_setup *out)
 {
     *out = (struct model_setup){
         .dir = p->model[0] == 0 ? NULL : p->model,
@@ -88,7 +88,7 @@ enum err start_plan(const struct profile_row *profile)
 {
     start.profile = *profile;
     struct model_setup setup;
-    TRY(model_setup_of(&start.profile, &setup));
+    TRY(start_setup(&start.profile, &setup));
     TRY(model_open(&setup));
     TRY(plan_ctx());
     start.table_bytes = engine_table_bytes(&start.profile, start.room.ctx_rows,

@@ -14,8 +14,13 @@
 #include "budget/graph.h"
 #include "budget/profile.h"
 #include "http/chat/model.h"
+#include "model/model.h"
 #include "model/text/template.h"
 #include "model/text/tokenizer.h"
+
+/* What a profile says of model and backend; its texts are referred to.  ERR_USAGE: an arithmetic
+ * this version does not have. */
+MUST_USE enum err start_setup(const struct profile_row *profile, struct model_setup *out);
 
 MUST_USE enum err start_plan(const struct profile_row *profile);
 MUST_USE enum err start_arenas(void);

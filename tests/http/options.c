@@ -162,6 +162,9 @@ TEST(help_lists_flags_with_units_defaults_and_two_examples_but_no_hooks)
     CHECK_EQ(o.word, WORD_HELP);
     CHECK_EQ(options_help(WORD_HELP, text, 10), 9);     /* cut, still terminated             */
     CHECK_EQ(strlen(text), 9);
+    CHECK_OK(parse("--version"));
+    options_help(o.word, text, sizeof text);
+    CHECK(strncmp(text, "holdfast ", 9) == 0 && strchr(text, '\n') == text + strlen(text) - 1);
 }
 
 TEST(run_and_tiny_take_their_own_flags)
@@ -178,6 +181,8 @@ TEST(run_and_tiny_take_their_own_flags)
     CHECK_EQ(o.layers, 4);
     CHECK_EQ(o.tiny_seed, 3);
     CHECK_STR(o.family, "qwen3_5");
+    CHECK_OK(parse("bench --quick --threads 2 --arithmetic f32"));
+    CHECK_EQ(parse("bench --ctx 4096"), ERR_USAGE);     /* it measures at sizes of its own */
     CHECK_OK(parse("mem --url http://127.0.0.1:9 --format json"));
     CHECK_EQ(o.format, MEM_JSON);
 }

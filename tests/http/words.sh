@@ -28,6 +28,11 @@ printf 'What is the end anchor?\n' | timeout 60 "$H" run --no-think --temperatur
 if grep -q "end anchor is taken" "$T/out"; then ok; else bad "run reads standard input"; fi
 check "a limit of tokens cuts the answer" 0 "The" "" \
     "$H" run -p "What is the end anchor?" --no-think --temperature 0 --max-tokens 2
+timeout 60 "$H" run --temperature 0 --think -p "What is the stash?" >"$T/out" 2>"$T/err"
+if cat "$T/err" "$T/out" | grep -q '^The stash'; then ok; else bad "reasoning ends with its line"; fi
+check "run without any prompt is bad usage" 2 "" "standard input is empty" "$H" run
+check "the version is one line" 0 "^holdfast [0-9]" "" "$H" --version
+check "bench names an arithmetic that isn't here" 2 "" "arithmetic foo" "$H" bench --arithmetic foo
 check "run on a missing folder names it" 1 "" "nowhere" "$H" run -m "$T/nowhere" -p x
 check "an unknown flag names the nearest" 2 "" "--temperature" "$H" run --temprature 1 -p x
 
