@@ -39,9 +39,12 @@ static bool given(struct jsontext v)
     return v.kind != JSONTEXT_ABSENT && v.kind != JSONTEXT_NULL;
 }
 
-static enum err expected(struct jsontext v, const char *what)
+/* The field at fault leads the note; the template's own refusals keep their words (chat.md 4). */
+static enum err expected(const struct normal *n, struct jsontext v, const char *what)
 {
-    return fail(ERR_FORMAT, "expected %s, got %s", what, jsontext_kind_word(v.kind));
+    const char *path = n->param->path;
+    return fail(ERR_FORMAT, "%s%sexpected %s, got %s", path, path[0] == 0 ? "" : ": ", what,
+                jsontext_kind_word(v.kind));
 }
 
 static enum err string_of(struct normal *n, struct jsontext v, struct text_span *out)
@@ -72,7 +75,8 @@ static enum err vision_part(struct normal *n, struct jsontext source, u8 kind,
                             struct template_part *out)
 {
     if (!n->options->images)
-        return fail(ERR_UNSUPPORTED, "the loaded model takes no images or videos");
+        return fail(ERR_UNSUPPORTED, "%s: the loaded model takes no images or videos",
+                    n->param->path);
     out->kind = kind;
     return url_of(n, source, &out->text);
 }
@@ -81,13 +85,13 @@ static enum err text_part(struct normal *n, u32 k, struct jsontext text, struct 
 {
     if (text.kind == JSONTEXT_STRING) return string_of(n, text, &out->text);
     at_fault(n, ".content[%u].text", k);
-    return expected(text, "a string");
+    return expected(n, text, "a string");
 }
 
 static enum err read_part(struct normal *n, u32 k, struct jsontext part, struct template_part *out)
 {
     at_fault(n, ".content[%u]", k);
-    if (part.kind != JSONTEXT_OBJECT) return expected(part, "an object");
+    if (part.kind != JSONTEXT_OBJECT) return expected(n, part, "an object");
     struct jsontext type = jsontext_member(part, "type"), text = jsontext_member(part, "text");
     struct jsontext image = jsontext_member(part, "image_url");
     struct jsontext video = jsontext_member(part, "video_url");
@@ -146,26 +150,27 @@ static enum err read_arguments(struct normal *n, struct jsontext v, struct templ
         TRY(string_of(n, v, &s));
         if (is_blank(s)) return OK;
         if (jsontext_open(s.bytes, s.len, JSONTEXT_DEPTH_MAX, &v) != OK)
-            return fail(ERR_FORMAT, "expected the text of a JSON object: %s", err_last()->text);
+            return fail(ERR_FORMAT, "%s: expected the text of a JSON object: %s",
+                        n->param->path, err_last()->text);
         if (v.kind == JSONTEXT_NULL) return OK;
-        if (v.kind != JSONTEXT_OBJECT) return expected(v, "the text of a JSON object");
+        if (v.kind != JSONTEXT_OBJECT) return expected(n, v, "the text of a JSON object");
     }
     if (!given(v)) return OK;
-    if (v.kind != JSONTEXT_OBJECT) return expected(v, "the text of a JSON object");
+    if (v.kind != JSONTEXT_OBJECT) return expected(n, v, "the text of a JSON object");
     return jsontext_rows(v, n->pool, &out->arguments, &out->argument_count);
 }
 
 static enum err read_call(struct normal *n, u32 j, struct jsontext call, struct template_call *out)
 {
     at_fault(n, ".tool_calls[%u]", j);
-    if (call.kind != JSONTEXT_OBJECT) return expected(call, "an object");
+    if (call.kind != JSONTEXT_OBJECT) return expected(n, call, "an object");
     struct jsontext id = jsontext_member(call, "id"), function = jsontext_member(call, "function");
     if (id.kind == JSONTEXT_STRING) TRY(string_of(n, id, &out->id));
     at_fault(n, ".tool_calls[%u].function", j);
-    if (function.kind != JSONTEXT_OBJECT) return expected(function, "an object");
+    if (function.kind != JSONTEXT_OBJECT) return expected(n, function, "an object");
     struct jsontext name = jsontext_member(function, "name");
     at_fault(n, ".tool_calls[%u].function.name", j);
-    if (name.kind != JSONTEXT_STRING) return expected(name, "a string");
+    if (name.kind != JSONTEXT_STRING) return expected(n, name, "a string");
     TRY(string_of(n, name, &out->name));
     at_fault(n, ".tool_calls[%u].function.arguments", j);
     return read_arguments(n, jsontext_member(function, "arguments"), out);
@@ -175,7 +180,7 @@ static enum err read_calls(struct normal *n, struct jsontext calls, struct templ
 {
     at_fault(n, ".tool_calls");
     if (!given(calls)) return OK;
-    if (calls.kind != JSONTEXT_ARRAY) return expected(calls, "an array");
+    if (calls.kind != JSONTEXT_ARRAY) return expected(n, calls, "an array");
     u64 count = jsontext_count(calls);
     if (count > NORMAL_CALLS_MAX)
         return fail(ERR_LIMIT, "%llu tool calls, at most %d", (ull)count, NORMAL_CALLS_MAX);
@@ -199,7 +204,7 @@ static enum err role_of(struct normal *n, struct jsontext role, u8 *out)
         { "user", TEMPLATE_USER }, { "assistant", TEMPLATE_ASSISTANT }, { "tool", TEMPLATE_TOOL },
     };
     at_fault(n, ".role");
-    if (role.kind != JSONTEXT_STRING) return expected(role, "a string");
+    if (role.kind != JSONTEXT_STRING) return expected(n, role, "a string");
     for (u32 i = 0; i < COUNT_OF(roles); i++) {
         if (!jsontext_is(role, roles[i].word)) continue;
         *out = roles[i].role;
@@ -245,7 +250,7 @@ static enum err read_message(struct normal *n, struct jsontext v, struct templat
 {
     struct fields f;
     at_fault(n, "%s", "");
-    if (v.kind != JSONTEXT_OBJECT) return expected(v, "an object");
+    if (v.kind != JSONTEXT_OBJECT) return expected(n, v, "an object");
     pick_fields(v, &f);
     TRY(role_of(n, f.role, &m->role));
     TRY(read_content(n, f.content, m));
@@ -321,7 +326,7 @@ static enum err read_messages(struct normal *n, struct jsontext messages)
 {
     struct template_input *in = n->out;
     at_fault(n, "messages");
-    if (messages.kind != JSONTEXT_ARRAY) return expected(messages, "an array");
+    if (messages.kind != JSONTEXT_ARRAY) return expected(n, messages, "an array");
     u64 count = jsontext_count(messages);
     if (count == 0) return fail(ERR_FORMAT, "No messages provided.");
     if (count > NORMAL_MESSAGES_MAX)
@@ -349,19 +354,19 @@ static enum err read_messages(struct normal *n, struct jsontext messages)
 static enum err read_tool(struct normal *n, u32 i, struct jsontext tool)
 {
     at_fault(n, "tools[%u]", i);
-    if (tool.kind != JSONTEXT_OBJECT) return expected(tool, "an object");
+    if (tool.kind != JSONTEXT_OBJECT) return expected(n, tool, "an object");
     struct jsontext type = jsontext_member(tool, "type");
     if (given(type) && !jsontext_is(type, "function")) return OK;       /* other types: ignored */
     struct jsontext function = jsontext_member(tool, "function");
     at_fault(n, "tools[%u].function", i);
-    if (function.kind != JSONTEXT_OBJECT) return expected(function, "an object");
+    if (function.kind != JSONTEXT_OBJECT) return expected(n, function, "an object");
     struct jsontext name = jsontext_member(function, "name");
     at_fault(n, "tools[%u].function.name", i);
-    if (name.kind != JSONTEXT_STRING) return expected(name, "a string");
+    if (name.kind != JSONTEXT_STRING) return expected(n, name, "a string");
     struct jsontext parameters = jsontext_member(function, "parameters");
     at_fault(n, "tools[%u].function.parameters", i);
     if (given(parameters) && parameters.kind != JSONTEXT_OBJECT)
-        return expected(parameters, "an object");
+        return expected(n, parameters, "an object");
     n->out->tools[n->out->tool_count++] = tool;
     return OK;
 }
@@ -370,7 +375,7 @@ static enum err read_tools(struct normal *n, struct jsontext tools)
 {
     at_fault(n, "tools");
     if (!given(tools)) return OK;
-    if (tools.kind != JSONTEXT_ARRAY) return expected(tools, "an array");
+    if (tools.kind != JSONTEXT_ARRAY) return expected(n, tools, "an array");
     u64 count = jsontext_count(tools);
     if (count > NORMAL_TOOLS_MAX)
         return fail(ERR_LIMIT, "%llu tools, at most %d", (ull)count, NORMAL_TOOLS_MAX);
@@ -411,7 +416,7 @@ static enum err read_switch(struct normal *n, struct jsontext v, const char *fie
     bool on;
     if (!given(v) || *out != TEMPLATE_UNSET) return OK;
     at_fault(n, "%s", field);
-    if (!jsontext_bool(v, &on)) return expected(v, "true or false");
+    if (!jsontext_bool(v, &on)) return expected(n, v, "true or false");
     *out = on ? TEMPLATE_ON : TEMPLATE_OFF;
     return OK;
 }
@@ -453,11 +458,12 @@ static enum err read_continue(struct normal *n, struct jsontext body)
     at_fault(n, "continue_final_message");
     const struct template_message *last = &in->messages[in->message_count - 1];
     if (last->role != TEMPLATE_ASSISTANT)
-        return fail(ERR_FORMAT, "the last message must be an assistant's to be continued");
+        return fail(ERR_FORMAT, "continue_final_message: the last message must be an assistant's");
     if (last->call_count > 0)
-        return fail(ERR_FORMAT, "a message with tool_calls cannot be continued");
+        return fail(ERR_FORMAT, "continue_final_message: a message with tool_calls ends its turn");
     if (n->add_generation == TEMPLATE_ON)
-        return fail(ERR_FORMAT, "cannot be true together with add_generation_prompt");
+        return fail(ERR_FORMAT, "continue_final_message: cannot be true together with "
+                    "add_generation_prompt");
     n->out->continue_final = true;
     return OK;
 }
@@ -467,9 +473,9 @@ static enum err read_body(struct normal *n, struct jsontext body)
     struct jsontext kwargs = jsontext_member(body, "chat_template_kwargs");
     u8 vision_ids = TEMPLATE_UNSET;
     at_fault(n, "%s", "");
-    if (body.kind != JSONTEXT_OBJECT) return expected(body, "an object");
+    if (body.kind != JSONTEXT_OBJECT) return expected(n, body, "an object");
     at_fault(n, "chat_template_kwargs");
-    if (given(kwargs) && kwargs.kind != JSONTEXT_OBJECT) return expected(kwargs, "an object");
+    if (given(kwargs) && kwargs.kind != JSONTEXT_OBJECT) return expected(n, kwargs, "an object");
     TRY(read_messages(n, jsontext_member(body, "messages")));
     TRY(read_tools(n, jsontext_member(body, "tools")));
     TRY(read_thinking(n, body, kwargs));

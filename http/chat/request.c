@@ -373,8 +373,11 @@ static bool put_ids(const struct chat_model *m, struct jsontext list, struct req
     while (jsontext_next(&w, NULL, &item)) {
         u64 id;
         if (!jsontext_u64(item, &id))
-            return refusal_bad(r, "prompt", "prompt[%llu]: expected a token id, got %s", (ull)i,
-                               jsontext_kind_word(item.kind));
+            return item.kind == JSONTEXT_NUMBER
+                ? refusal_bad(r, "prompt", "prompt[%llu]: %.*s is no token id", (ull)i,
+                              (int)MIN(item.len, (u64)32), item.bytes)
+                : refusal_bad(r, "prompt", "prompt[%llu]: expected a token id, got %s", (ull)i,
+                              jsontext_kind_word(item.kind));
         if (id >= tokenizer_count(m->tokenizer))
             return refusal_bad(r, "prompt", "prompt[%llu]: id %llu, the vocabulary has %u",
                                (ull)i, (ull)id, tokenizer_count(m->tokenizer));

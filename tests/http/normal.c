@@ -142,7 +142,7 @@ static void refused(const char *body, const char *path, const char *text)
 TEST(what_is_wrong_is_named_by_its_path)
 {
     refused("[]", "", "expected an object, got an array");
-    refused("{}", "messages", "expected an array, got nothing");
+    refused("{}", "messages", "messages: expected an array, got nothing");
     refused("{\"messages\":[]}", "messages", "No messages provided.");
     refused("{\"messages\":[1]}", "messages[0]", "expected an object");
     refused("{\"messages\":[" Q ",{\"content\":\"\"}]}", "messages[1].role", "expected a string");
@@ -152,7 +152,8 @@ TEST(what_is_wrong_is_named_by_its_path)
     refused("{\"messages\":[{\"role\":\"user\",\"content\":[1]}]}", "messages[0].content[0]",
             "expected an object");
     refused("{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]}",
-            "messages[0].content[0].text", "expected a string");
+            "messages[0].content[0].text",
+            "messages[0].content[0].text: expected a string, got nothing");
     refused("{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_audio\"}]}]}",
             "messages[0].content[0]", "\"input_audio\"");
     refused("{\"messages\":[" Q "],\"tools\":{}}", "tools", "expected an array");
@@ -165,7 +166,7 @@ TEST(what_is_wrong_is_named_by_its_path)
     refused("{\"messages\":[" Q "],\"chat_template_kwargs\":{\"reasoning_effort\":3}}",
             "chat_template_kwargs.reasoning_effort", "Unexpected reasoning effort 3.");
     refused("{\"messages\":[" Q "],\"chat_template_kwargs\":[]}", "chat_template_kwargs",
-            "expected an object");
+            "chat_template_kwargs: expected an object");
     refused("{\"messages\":[" Q "],\"enable_thinking\":\"no\"}", "enable_thinking",
             "expected true or false");
     refused("{\"messages\":[" Q "],\"continue_final_message\":true}", "continue_final_message",
@@ -175,7 +176,7 @@ TEST(what_is_wrong_is_named_by_its_path)
 TEST(bad_calls_are_named_by_their_path)
 {
     refused(CALL(",\"arguments\":\"{\""), "messages[1].tool_calls[0].function.arguments",
-            "expected the text of a JSON object");
+            "messages[1].tool_calls[0].function.arguments: expected the text of a JSON object");
     refused(CALL(",\"arguments\":\"[1]\""), "messages[1].tool_calls[0].function.arguments",
             "got an array");
     refused(CALL(",\"arguments\":7"), "messages[1].tool_calls[0].function.arguments",
