@@ -78,25 +78,24 @@ static void run_models(struct exchange *x)
 static void run_stats(struct exchange *x) { exchange_command(x, COMMAND_STATS, NULL, NULL); }
 static void run_ledger(struct exchange *x) { exchange_command(x, COMMAND_LEDGER, NULL, NULL); }
 
-/* {"session":S?,"tier":T?}; an empty body clears everything. */
+/* {"session":S?,"tier":T?}; an empty body clears everything.  A session of any length: hashed like
+ * a request's. */
 static void run_clear(struct exchange *x)
 {
     struct jsontext body = {0};
     struct text_pool pool;
-    struct text_span session = {0}, tier = {0};
-    char session_text[COMMAND_ARG_BYTES], tier_text[32];
+    struct session_source source = {0};
+    struct text_span tier = {0};
+    char session_text[SESSION_ID_BYTES + 1] = "", tier_text[32];
+    static_assert(sizeof session_text <= COMMAND_ARG_BYTES, "a kept id fits a command row");
     text_pool_open(&pool, &chat_model_heap, x->body_bytes + 4096);
     bool ok = x->body_bytes == 0 ||
               fields_open(x->body, x->body_bytes, phase_model()->json_depth, &body, &x->refusal);
-    ok = ok && fields_text(body, "session", &pool, &session, &x->refusal) &&
+    ok = ok && fields_text(body, "session", &pool, &source.user, &x->refusal) &&
          fields_text(body, "tier", &pool, &tier, &x->refusal);
-    if (ok && session.len >= sizeof session_text)
-        ok = refusal_bad(&x->refusal, "session", "session: %llu bytes, at most %d",
-                         (ull)session.len, COMMAND_ARG_BYTES - 1);
     if (ok && tier.len >= sizeof tier_text)
         ok = refusal_bad(&x->refusal, "tier", "tier: no tier has that name");
-    snprintf(session_text, sizeof session_text, "%.*s", (int)MIN(session.len, 287u),
-             session.bytes == NULL ? "" : session.bytes);
+    if (ok && source.user.len > 0) session_id(&source, session_text);
     snprintf(tier_text, sizeof tier_text, "%.*s", (int)MIN(tier.len, 31u),
              tier.bytes == NULL ? "" : tier.bytes);
     text_pool_close(&pool);
