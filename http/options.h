@@ -53,8 +53,9 @@ struct options {
  * ERR_NOT_FOUND, ERR_IO for the profile (exit 2 too: bad usage). */
 MUST_USE enum err options_parse(int argc, char **argv, struct options *o);
 
-/* Help of a word (WORD_HELP: the list of words; WORD_VERSION: the version's line) into `out`, NUL-terminated, cut at `cap`; returns
- * its length.  Flags with units and defaults, two examples; test hooks are not listed. */
+/* Help of a word (WORD_HELP: the list of words; WORD_VERSION: the version's line) into `out`,
+ * NUL-terminated, cut at `cap`; returns its length.  Flags with units and defaults,
+ * two examples; test hooks are not listed. */
 u32 options_help(enum options_word word, char *out, u32 cap);
 
 #endif

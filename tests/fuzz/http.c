@@ -52,7 +52,8 @@ static const char *const seeds[] = {
     "{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1.50}\"}}]},{\"role\":\"tool\",\"tool_call_id\":"
     "\"c\",\"content\":\"out\"}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\","
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"number\"}}}}}],"
-    "\"tool_choice\":\"auto\",\"stream\":true,\"stream_options\":{\"include_usage\":true}}",
+    "\"tool_choice\":\"auto\",\"stream\":true,\"stream_options\":{\"include_usage\":"
+        "true}}",
     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"temperature\":0.5,\"top_p\":0.9,"
     "\"top_k\":20,\"min_p\":0.05,\"seed\":42,\"stop\":[\"a\",\"bc\"],\"max_tokens\":9,"
     "\"presence_penalty\":1,\"frequency_penalty\":-1,\"n\":1,\"user\":\"u\","

@@ -282,7 +282,8 @@ static u32 times(const struct tokenizer_ids *ids, const char *added)
 }
 
 #define SYSTEM_LIST(first) "{\"messages\":[{\"role\":\"system\",\"content\":[" \
-    "{\"type\":\"text\",\"text\":\"" first "\"},{\"type\":\"text\",\"text\":\"Be brief.\"}]}," Q "]}"
+    "{\"type\":\"text\",\"text\":\"" first "\"}," \
+    "{\"type\":\"text\",\"text\":\"Be brief.\"}]}," Q "]}"
 
 TEST(K39_a_billing_line_in_the_first_system_block_is_no_part_of_the_prompt)
 {

@@ -43,7 +43,7 @@ static struct {
     struct sim_sum sum;
     u64  pass, now_us;
     u32  next_record;               /* the next one whose rows and anchors are compared           */
-    struct { u32 ids[SIM_CTX + 64]; u64 count; } rows[SIM_ROWS_CAP];   /* ever served: a ring      */
+    struct { u32 ids[SIM_CTX + 64]; u64 count; } rows[SIM_ROWS_CAP];    /* ever served: a ring   */
     u64  rows_count;
     bool pressed;                   /* a cap or a failing commit: turns may be refused            */
     f32  logits[64];
