@@ -1,9 +1,10 @@
-/* budget/dump.c - tree and JSON of one picture: nodes, arenas, memory, heap, gates. */
+/* budget/dump.c - one picture in five forms: nodes, arenas, memory, heap, records, gates. */
 #include "budget/dump.h"
 
 #include "arena/base/clock.h"
 #include "arena/base/file.h"
 #include "arena/heap.h"
+#include "budget/dump_pack.h"
 #include "budget/measure.h"
 #include "budget/plan.h"
 
@@ -21,19 +22,18 @@ static const char *const holder_words[HOLD_COUNT] = {
 };
 static const char *const gate_words[GATE_KIND_COUNT] = { "admit", "grow", "start", "set" };
 
+static const char *const format_words[DUMP_FORMAT_COUNT] = {
+    "tree", "json", "msgpack", "dot", "folded",
+};
+
 enum err budget_dump_find(const char *name, enum budget_dump_format *out)
 {
-    static const char *const later[] = { "msgpack", "dot", "folded" };
-    if (strcmp(name, "tree") == 0) *out = DUMP_TREE;
-    else if (strcmp(name, "json") == 0) *out = DUMP_JSON;
-    else {
-        for (u32 i = 0; i < COUNT_OF(later); i++)
-            if (strcmp(name, later[i]) == 0)
-                return fail(ERR_UNSUPPORTED, "format %s is not served yet; tree and json are",
-                            name);
-        return fail(ERR_USAGE, "format \"%.40s\": expected tree or json", name);
-    }
-    return OK;
+    for (u32 i = 0; i < DUMP_FORMAT_COUNT; i++)
+        if (strcmp(name, format_words[i]) == 0) {
+            *out = (enum budget_dump_format)i;
+            return OK;
+        }
+    return fail(ERR_USAGE, "format \"%.40s\": expected tree, json, msgpack, dot or folded", name);
 }
 
 /* ------------------------------------------------------------------ what is dumped */
@@ -232,6 +232,16 @@ static void dump_json(const struct budget_graph *g, const struct picture *p, str
         json_put_object_end(out);
     }
     json_put_array_end(out);
+    json_put_key(out, "records");       /* by class; rows shared by several count for each   */
+    json_put_array(out);
+    for (u32 i = 0; i < HOLD_COUNT; i++) {
+        json_put_object(out);
+        put_word(out, "class", holder_words[i]);
+        put_field(out, "records", g->kept[i].records);
+        put_field(out, "rows", g->kept[i].rows);
+        json_put_object_end(out);
+    }
+    json_put_array_end(out);
     json_put_key(out, "arenas");
     json_put_array(out);
     for (u32 i = 0; i < arena_count(); i++) json_arena(arena_row(i), arena_free_bytes(i), out);
@@ -339,7 +349,60 @@ static void dump_tree(const struct budget_graph *g, const struct picture *p, str
           amount(p->process.rss_bytes).text, amount(p->process.arena_bytes).text,
           amount(p->process.file_bytes).text, amount(p->unexplained).text,
           amount(p->limit).text);
+    for (u32 i = 0; i < HOLD_COUNT; i++)
+        if (g->kept[i].records > 0)
+            put_f(out, "records: %-8s %6llu of %llu rows\n", holder_words[i],
+                  (ull)g->kept[i].records, (ull)g->kept[i].rows);
     tree_gates(g, out);
+}
+
+/* ------------------------------------------------------------------ dot, folded, msgpack */
+
+static void dump_dot(const struct budget_graph *g, struct json_out *out)
+{
+    put_f(out, "digraph memory {\n  rankdir=LR;\n  node [shape=box];\n");
+    for (u32 i = 0; i < g->node_count; i++) {
+        const struct budget_node *n = &g->node[i];
+        put_f(out, "  \"%s\" [label=\"%s\\n%s of %s\"];\n", n->name, n->name,
+              amount(n->used_bytes).text, amount(n->cap_bytes).text);
+        if (n->parent != NONE)
+            put_f(out, "  \"%s\" -> \"%s\";\n", g->node[n->parent].name, n->name);
+    }
+    for (u32 i = 0; i < g->edge_count; i++)         /* who may take from whom                */
+        put_f(out, "  \"%s\" -> \"%s\" [style=dashed, constraint=false, label=\"%u\"];\n",
+              g->edge[i].taker_name, g->edge[i].victim_name, g->edge[i].order);
+    put_f(out, "}\n");
+}
+
+/* Names from the root down, as deep as the graph. */
+static void put_path(const struct budget_graph *g, u32 node, struct json_out *out)
+{
+    if (g->node[node].parent != NONE) {
+        put_path(g, g->node[node].parent, out);
+        put_f(out, ";");
+    }
+    put_f(out, "%s", g->node[node].name);
+}
+
+static void dump_folded(const struct budget_graph *g, struct json_out *out)
+{
+    for (u32 i = 0; i < g->node_count; i++) {
+        const struct budget_node *n = &g->node[i];
+        if (n->used_kind == USED_CHILDREN || n->used_bytes == 0) continue;
+        put_path(g, i, out);
+        put_f(out, " %llu\n", (ull)n->used_bytes);
+    }
+}
+
+static enum err dump_msgpack(const struct budget_graph *g, const struct picture *p,
+                             struct json_out *out)
+{
+    struct json_out text = { 0 };
+    dump_json(g, p, &text);
+    enum err e = json_out_check(&text);
+    if (e == OK) e = dump_pack(text.text, text.bytes, out);
+    json_out_close(&text);
+    return e;
 }
 
 /* ------------------------------------------------------------------ out */
@@ -348,8 +411,13 @@ enum err budget_dump(struct budget_graph *g, enum budget_dump_format format, str
 {
     struct picture p;
     picture_take(g, &p);
-    if (format == DUMP_JSON) dump_json(g, &p, out);
-    else dump_tree(g, &p, out);
+    switch (format) {
+    case DUMP_JSON:    dump_json(g, &p, out); break;
+    case DUMP_MSGPACK: TRY(dump_msgpack(g, &p, out)); break;
+    case DUMP_DOT:     dump_dot(g, out); break;
+    case DUMP_FOLDED:  dump_folded(g, out); break;
+    default:           dump_tree(g, &p, out); break;
+    }
     return json_out_check(out);
 }
 

@@ -1,20 +1,26 @@
 /* budget/dump.h - the graph, its arenas, the gates and the kernel's view, as text.
  *
  * Engine thread (or one that may read the tables).  The text grows in the caller's json_out, from
- * its thread's heap.  Formats msgpack, dot and folded come later and are refused by name. */
+ * its thread's heap.
+ *
+ *   tree     lines for a terminal            json     one object: everything
+ *   msgpack  the same object, as bytes       dot      nodes, containment and yield edges (Graphviz)
+ *   folded   `board;caches;anchors BYTES` a leaf that uses any: flame graphs */
 #ifndef BUDGET_DUMP_H
 #define BUDGET_DUMP_H
 
 #include "arena/base/json.h"
 #include "budget/graph.h"
 
-enum budget_dump_format { DUMP_TREE, DUMP_JSON };
+enum budget_dump_format {
+    DUMP_TREE, DUMP_JSON, DUMP_MSGPACK, DUMP_DOT, DUMP_FOLDED, DUMP_FORMAT_COUNT
+};
 
-/* "tree" or "json".  ERR_UNSUPPORTED for msgpack, dot and folded, ERR_USAGE else. */
+/* A format by its name, or ERR_USAGE that lists them. */
 MUST_USE enum err budget_dump_find(const char *name, enum budget_dump_format *out);
 
-/* Refreshes the graph, reads /proc (milliseconds for a large process), appends the text.  JSON is
- * one object; tree is lines for a terminal.  ERR_MEMORY. */
+/* Refreshes the graph, reads /proc (milliseconds for a large process), appends the text (or
+ * bytes).  ERR_MEMORY. */
 MUST_USE enum err budget_dump(struct budget_graph *g, enum budget_dump_format format,
                               struct json_out *out);
 

@@ -12,8 +12,8 @@ u32 budget_graph_find(const struct budget_graph *g, const char *name)
     return NONE;
 }
 
-/* The node whose name is nearest, for errors; "" in an empty graph. */
-static const char *nearest(const struct budget_graph *g, const char *name)
+/* "" in an empty graph. */
+const char *budget_graph_nearest(const struct budget_graph *g, const char *name)
 {
     const char *names[BUDGET_NODE_CAP];
     for (u32 i = 0; i < g->node_count; i++) names[i] = g->node[i].name;
@@ -44,7 +44,7 @@ static enum err check_decl(const struct budget_graph *g, const struct budget_dec
         return fail(ERR_CONFIG, "node %s is declared twice", d->name);
     if (d->parent != NULL && d->parent[0] != 0 && parent == NONE)
         return fail(ERR_CONFIG, "node %s: no parent \"%.40s\"; the nearest is \"%s\"", d->name,
-                    d->parent, nearest(g, d->parent));
+                    d->parent, budget_graph_nearest(g, d->parent));
     if (parent != NONE && is_leaf(g, parent))
         return fail(ERR_CONFIG, "node %s: its parent %s is a leaf", d->name, d->parent);
     if (parent != NONE && g->node[parent].pool != (u8)d->pool)
@@ -196,9 +196,11 @@ static enum err resolve_edges(struct budget_graph *g)
         e->taker = budget_graph_find(g, e->taker_name);
         e->victim = budget_graph_find(g, e->victim_name);
         if (e->taker == NONE)
-            return fail_edge(g, e, "no such taker; the nearest is ", nearest(g, e->taker_name));
+            return fail_edge(g, e, "no such taker; the nearest is ",
+                             budget_graph_nearest(g, e->taker_name));
         if (e->victim == NONE)
-            return fail_edge(g, e, "no such victim; the nearest is ", nearest(g, e->victim_name));
+            return fail_edge(g, e, "no such victim; the nearest is ",
+                             budget_graph_nearest(g, e->victim_name));
         const struct budget_node *taker = &g->node[e->taker], *victim = &g->node[e->victim];
         if (victim->node_class < taker->node_class)
             return fail_edge(g, e, "the victim is of a higher class", "");

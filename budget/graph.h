@@ -92,6 +92,7 @@ struct budget_graph {
     u32 profile_yield_count;
     u64 hook_seed, hook_draws;          /* --gate-seed; 0: off                                   */
     bool hook_drawn;                    /* for the gate to come                                  */
+    struct { u64 records, rows; } kept[HOLD_COUNT];     /* for dumps; the engine counts them     */
     struct budget_history history;
 };
 
@@ -118,8 +119,9 @@ MUST_USE enum err budget_graph_edge(struct budget_graph *g, const char *taker, c
  * said it. */
 MUST_USE enum err budget_graph_check(struct budget_graph *g);
 
-/* Index of a node, or NONE. */
+/* Index of a node, or NONE; the name nearest to one that is none. */
 u32 budget_graph_find(const struct budget_graph *g, const char *name);
+const char *budget_graph_nearest(const struct budget_graph *g, const char *name);
 /* A USED_COUNT node's bytes. */
 void budget_graph_count(struct budget_graph *g, u32 node, u64 bytes);
 /* Bytes of mapped weight files that the forward pass reads and that must stay in memory. */

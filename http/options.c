@@ -35,7 +35,8 @@ static const struct profile_key flags[] = {
     { "seed", "tiny", KEY_COUNT64, FIELD(tiny_seed), 0, 0, 0x1p62, NULL, "1", "of the weights" },
     { "url", "mem", KEY_TEXT, FIELD(url), 0, 0, 0, NULL, "http://127.0.0.1:8080",
       "the server asked" },
-    { "format", "mem", KEY_WORD, FIELD(format), 0, 0, 0, "tree|json", "tree", "what is printed" },
+    { "format", "mem", KEY_WORD, FIELD(format), 0, 0, 0,
+      "tree|json|msgpack|dot|folded", "tree", "what is printed" },
 };
 static const char version[] = "0.1.0";
 enum { FLAG_COUNT = COUNT_OF(flags), NAME_CAP = PROFILE_KEY_CAP + FLAG_COUNT + 4 };
@@ -65,10 +66,10 @@ static const struct word words[WORD_COUNT] = {
     [WORD_TINY] = { "tiny", "writes a seeded random checkpoint for tests", "", "", "DIR [flags]",
         "  holdfast tiny /tmp/tiny\n"
         "  holdfast tiny /tmp/tiny --layers 8 --hidden 64 --seed 7\n" },
-    [WORD_MEM] = { "mem", "prints the memory graph of a running server", "",
-        "admin-key-file,api-key-file", "[flags]",
-        "  holdfast mem\n"
-        "  holdfast mem --url http://127.0.0.1:8090 --format json\n" },
+    [WORD_MEM] = { "mem", "prints the memory graph of a running server, changes a cap, or compares",
+        "", "admin-key-file,api-key-file", "[set NODE CAP | diff A B] [flags]",
+        "  holdfast mem --url http://127.0.0.1:8090 --format json\n"
+        "  holdfast mem set anchors 512MiB       bytes, a size with its unit, or none\n" },
     [WORD_HELP] = { "help", "", "", "", "", "" },
     [WORD_VERSION] = { "version", "", "", "", "", "" },
 };
@@ -278,9 +279,12 @@ static enum err flag_value(int argc, char **argv, int *at, const struct argument
 
 static enum err take_path(struct options *o, const struct word *w, const char *text)
 {
-    if (o->word != WORD_TINY)
+    if (o->word != WORD_TINY && o->word != WORD_MEM)
         return fail(ERR_USAGE, "%s takes flags only, not \"%.80s\"", w->name, text);
-    if (o->path_count == 1)
+    if (o->word == WORD_MEM && o->path_count == 3)
+        return fail(ERR_USAGE, "mem takes `set NODE CAP` or `diff A B`; \"%.80s\" is one too many",
+                    text);
+    if (o->word == WORD_TINY && o->path_count == 1)
         return fail(ERR_USAGE, "tiny takes one folder; \"%.80s\" is one too many", text);
     if (strlen(text) >= PROFILE_PATH_BYTES)
         return fail(ERR_USAGE, "a path of more than %d bytes", PROFILE_PATH_BYTES - 1);
@@ -342,6 +346,29 @@ static enum err find_word(const char *text, enum options_word *out)
                 profile_nearest(text, names, WORD_COUNT));
 }
 
+/* `set NODE CAP`, `diff A B` or nothing; afterwards path[] is what stands behind the action. */
+static enum err read_mem(struct options *o)
+{
+    static const char *const actions[] = { "set", "diff" };
+    const struct profile_key cap = { "CAP", "mem", KEY_BYTES, offsetof(struct options, cap_bytes),
+                                     sizeof o->cap_bytes, 1, 0, 0x1p60, NULL, "", "" };
+    const char *first = o->path[0];
+    if (o->path_count == 0) return OK;
+    if (strcmp(first, "set") == 0) o->action = MEM_SET;
+    else if (strcmp(first, "diff") == 0) o->action = MEM_DIFF;
+    else return fail(ERR_USAGE, "mem: no action \"%.40s\"; the nearest is %s", first,
+                     profile_nearest(first, actions, COUNT_OF(actions)));
+    if (o->path_count != 3)
+        return fail(ERR_USAGE, "mem %s needs %s", first, o->action == MEM_SET ? "NODE CAP" : "A B");
+    memmove(o->path[0], o->path[1], 2 * sizeof o->path[0]);
+    o->path_count = 2;
+    if (o->action == MEM_DIFF) return OK;
+    o->cap_bytes = UINT64_MAX;
+    if (strcmp(o->path[1], "none") == 0) return OK;
+    if (profile_set(&cap, o, o->path[1], "mem set: ") == OK) return OK;
+    return fail(ERR_USAGE, "%s", err_last()->text);
+}
+
 enum err options_parse(int argc, char **argv, struct options *o)
 {
     const char *profile = "auto";
@@ -360,6 +387,7 @@ enum err options_parse(int argc, char **argv, struct options *o)
     if (takes_profile(&words[o->word])) TRY(profile_check(&o->profile));
     if (o->think && o->no_think)
         return fail(ERR_USAGE, "--think and --no-think exclude each other");
+    if (o->word == WORD_MEM) TRY(read_mem(o));
     if (o->word == WORD_TINY && o->path_count == 0)
         return fail(ERR_USAGE, "tiny needs a folder: holdfast tiny DIR");
     return OK;

@@ -13,7 +13,8 @@
 enum options_word {
     WORD_SERVE, WORD_RUN, WORD_BENCH, WORD_TINY, WORD_MEM, WORD_HELP, WORD_VERSION, WORD_COUNT
 };
-enum mem_format { MEM_TREE, MEM_JSON };
+enum mem_format { MEM_TREE, MEM_JSON, MEM_MSGPACK, MEM_DOT, MEM_FOLDED };
+enum mem_action { MEM_SHOW, MEM_SET, MEM_DIFF };
 enum { OPTIONS_PATH_CAP = 4 };
 
 struct options {
@@ -45,6 +46,8 @@ struct options {
     /* mem */
     char url[PROFILE_TEXT_BYTES];       /* http://127.0.0.1:8080                                 */
     u32  format;                        /* enum mem_format                                       */
+    enum mem_action action;             /* set: path[0] = node, cap_bytes; diff: path[0], [1]    */
+    u64  cap_bytes;                     /* UINT64_MAX: none                                      */
 };
 
 /* argv[1] is the word (none or --help: WORD_HELP; --version).  Loads the profile, applies flags,

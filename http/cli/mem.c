@@ -4,6 +4,7 @@
 
 #include "arena/heap.h"
 #include "http/admin/protocol.h"
+#include "http/cli/memdiff.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -122,7 +123,7 @@ static enum err receive_all(int fd, struct answer *a)
 }
 
 /* Splits status and body; a status other than 200 without a msgpack body is the error. */
-static enum err print_answer(const struct answer *a)
+static enum err print_answer(const struct options *o, const struct answer *a)
 {
     int status = 0;
     const char *body = a->bytes > 0 ? strstr(a->text, "\r\n\r\n") : NULL;
@@ -139,7 +140,8 @@ static enum err print_answer(const struct answer *a)
     if (e != OK && status != 200) return fail(e, "status %d: %s", status, err_last()->text);
     TRY(e);
     fwrite(text, 1, text_bytes, stdout);
-    if (text_bytes == 0 || text[text_bytes - 1] != '\n') fputc('\n', stdout);
+    bool lines = o->action == MEM_SET || o->format != MEM_MSGPACK;
+    if (lines && (text_bytes == 0 || text[text_bytes - 1] != '\n')) fputc('\n', stdout);
     return fflush(stdout) == 0 ? OK : fail(ERR_IO, "writing to stdout: %s", strerror(errno));
 }
 
@@ -160,21 +162,27 @@ static enum err send_request(int fd, const struct place *place, const char *key,
 
 enum err mem_run(const struct options *o)
 {
+    static const enum protocol_op asked[] = {
+        [MEM_TREE] = PROTOCOL_MEMORY_TREE, [MEM_JSON] = PROTOCOL_MEMORY_JSON,
+        [MEM_MSGPACK] = PROTOCOL_MEMORY_MSGPACK, [MEM_DOT] = PROTOCOL_MEMORY_DOT,
+        [MEM_FOLDED] = PROTOCOL_MEMORY_FOLDED,
+    };
     struct place place;
     struct pack_out request = { 0 };
     struct answer answer = { 0 };
     char key[MEM_KEY_BYTES];
     int fd = -1;
     bool admin = o->profile.admin_key_file[0] != 0;
+    if (o->action == MEM_DIFF) return memdiff_run(o->path[0], o->path[1]);
     TRY(read_url(o->url, &place));
     TRY(read_key(admin ? o->profile.admin_key_file : o->profile.api_key_file, key));
     TRY(dial(&place, &fd));
-    protocol_put_request(&request, o->format == MEM_JSON ? PROTOCOL_MEMORY_JSON
-                                                         : PROTOCOL_MEMORY_TREE);
+    if (o->action == MEM_SET) protocol_put_set(&request, o->path[0], o->cap_bytes);
+    else protocol_put_request(&request, asked[o->format]);
     enum err e = pack_out_check(&request);
     if (e == OK) e = send_request(fd, &place, key, &request);
     if (e == OK) e = receive_all(fd, &answer);
-    if (e == OK) e = print_answer(&answer);
+    if (e == OK) e = print_answer(o, &answer);
     close(fd);
     pack_out_close(&request);
     arena_heap_free(answer.text);

@@ -114,15 +114,25 @@ static void answer_pack(struct exchange *x, struct pack_out *pack)
     x->status = 200;
 }
 
+static const enum command_op admin_ops[PROTOCOL_OP_COUNT] = {
+    [PROTOCOL_STATS] = COMMAND_STATS, [PROTOCOL_MEMORY_TREE] = COMMAND_MEMORY_TREE,
+    [PROTOCOL_MEMORY_JSON] = COMMAND_MEMORY_JSON, [PROTOCOL_SET] = COMMAND_SET,
+    [PROTOCOL_MEMORY_MSGPACK] = COMMAND_MEMORY_MSGPACK,
+    [PROTOCOL_MEMORY_DOT] = COMMAND_MEMORY_DOT, [PROTOCOL_MEMORY_FOLDED] = COMMAND_MEMORY_FOLDED,
+};
+
 static void run_admin(struct exchange *x)
 {
-    static const enum command_op asked[PROTOCOL_OP_COUNT] = {
-        [PROTOCOL_STATS] = COMMAND_STATS, [PROTOCOL_MEMORY_TREE] = COMMAND_MEMORY_TREE,
-        [PROTOCOL_MEMORY_JSON] = COMMAND_MEMORY_JSON,
-    };
     enum protocol_op op;
+    struct protocol_set set = {{0}, UINT64_MAX};
+    char cap[24] = "";
     enum err code = protocol_read(x->body, x->body_bytes, &op);
-    if (code == OK) { exchange_command(x, asked[op], NULL, NULL); return; }
+    if (code == OK && op == PROTOCOL_SET) {
+        code = protocol_read_set(x->body, x->body_bytes, &set);
+        if (set.cap_bytes == UINT64_MAX) snprintf(cap, sizeof cap, "none");
+        else snprintf(cap, sizeof cap, "%llu", (ull)set.cap_bytes);
+    }
+    if (code == OK) { exchange_command(x, admin_ops[op], set.node, cap); return; }
     struct pack_out pack = {0};
     protocol_put_err(&pack, code, err_last()->text);
     answer_pack(x, &pack);
@@ -132,8 +142,8 @@ static void done_admin(struct exchange *x)
 {
     const struct command_row *row = command_at(x->command);
     struct pack_out pack = {0};
-    enum protocol_op op = row->op == COMMAND_STATS ? PROTOCOL_STATS
-        : row->op == COMMAND_MEMORY_JSON ? PROTOCOL_MEMORY_JSON : PROTOCOL_MEMORY_TREE;
+    enum protocol_op op = PROTOCOL_STATS;
+    while (admin_ops[op] != row->op) op++;          /* it was asked by one of them           */
     if (row->error != OK) protocol_put_err(&pack, row->error, row->error_text);
     else protocol_put_ok(&pack, op, row->answer == NULL ? "" : row->answer, row->answer_bytes);
     answer_pack(x, &pack);

@@ -120,6 +120,7 @@ static void note_refusal(struct engine *e)
 {
     const char *folder = e->set.profile->dump_dir;
     e->counts.refused++;
+    command_count_records(e);
     if (folder[0] != 0 && budget_dump_write(e->set.graph, folder, "refused") != OK)
         log_line(LOG_LEVEL_ERROR, "memory dump: %s", err_last()->text);
 }

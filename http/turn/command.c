@@ -10,8 +10,10 @@
 #include "http/turn/ledger.h"
 #include "http/turn/pass.h"
 #include "http/turn/submit.h"
+#include "model/state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COMMAND_LEDGER_TAIL = 16 };
@@ -238,12 +240,89 @@ static void clear(struct engine *e, const struct command_row *row, struct json_o
     e->check = true;
 }
 
+/* ------------------------------------------------------------------ caps */
+
+enum { COMMAND_SET_RECORDS = 512 };
+
+/* What is over the cap goes at once: caches by the gate, units that turns were granted and have not
+ * used, then idle conversations, the longest unused first, when live rows are over.  Each round of
+ * the loop drops a record. */
+static enum err set_cap(struct engine *e, u32 node, u64 cap_bytes, struct budget_plan *plan)
+{
+    static struct budget_record records[COMMAND_SET_RECORDS];
+    const struct tier_hit none = { .record = NONE };
+    struct budget_graph *g = e->set.graph;
+    u64 before = g->node[node].cap_bytes;
+    TRY(budget_graph_cap(g, node, cap_bytes));
+    for (u32 i = turn_next(0); i != NONE && cap_bytes < before; i = turn_next(i + 1))
+        if (node == resident_node()) resident_pool_drop(&turn_at(i)->pool);
+    TRY(budget_gate_set(g, node, cap_bytes, &(struct budget_ask){
+        .records = records, .record_count = resident_victims(records, COMMAND_SET_RECORDS),
+    }, plan));
+    while (g->node[node].over && wants_relieve(e, &none, NONE) > 0) {
+        arena_trim(state_blocks_arena(), 0);
+        arena_trim(state_sections_arena(), 0);
+        budget_graph_refresh(g);
+    }
+    e->check = true;
+    return OK;
+}
+
+static enum err set(struct engine *e, const struct command_row *row, struct json_out *out)
+{
+    static struct budget_plan plan;
+    struct budget_graph *g = e->set.graph;
+    u32 node = budget_graph_find(g, row->tier);
+    char line[256], *end;
+    if (node == NONE)
+        return fail(ERR_NOT_FOUND, "set: no node \"%s\"; the nearest is %s", row->tier,
+                    budget_graph_nearest(g, row->tier));
+    bool any = strcmp(row->session, "none") == 0;
+    u64 cap = any ? UINT64_MAX : strtoull(row->session, &end, 10);
+    if (!any && (row->session[0] < '0' || row->session[0] > '9' || *end != 0))
+        return fail(ERR_USAGE, "set %s: a cap in bytes, or none, not \"%.40s\"", row->tier,
+                    row->session);
+    u64 evicted = e->counts.evicted;
+    TRY(set_cap(e, node, cap, &plan));
+    u64 used = g->node[node].used_bytes;
+    int bytes = snprintf(line, sizeof line, "%s: cap %s%s, %llu bytes used%s; given up: %u records,"
+                         " %llu conversations\n", row->tier, any ? "none" : row->session,
+                         any ? "" : " bytes", (ull)used,
+                         g->node[node].over ? " by running turns: over until they end" : "",
+                         plan.victim_count, (ull)(e->counts.evicted - evicted));
+    json_put_plain(out, line, (u64)bytes);
+    return OK;
+}
+
+void command_count_records(struct engine *e)
+{
+    struct budget_graph *g = e->set.graph;
+    memset(g->kept, 0, sizeof g->kept);
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
+        u32 count;
+        u64 length;
+        record_blocks(r, &count, &length);
+        g->kept[record_at(r)->class].records++;
+        g->kept[record_at(r)->class].rows += length;
+    }
+}
+
+static enum err dump(struct engine *e, enum budget_dump_format format, struct json_out *out)
+{
+    command_count_records(e);
+    return budget_dump(e->set.graph, format, out);
+}
+
 static enum err answer(struct engine *e, const struct command_row *row, struct json_out *out)
 {
     switch (row->op) {
     case COMMAND_STATS: put_stats(e, out); break;
-    case COMMAND_MEMORY_JSON: TRY(budget_dump(e->set.graph, DUMP_JSON, out)); break;
-    case COMMAND_MEMORY_TREE: TRY(budget_dump(e->set.graph, DUMP_TREE, out)); break;
+    case COMMAND_MEMORY_JSON: TRY(dump(e, DUMP_JSON, out)); break;
+    case COMMAND_MEMORY_TREE: TRY(dump(e, DUMP_TREE, out)); break;
+    case COMMAND_MEMORY_MSGPACK: TRY(dump(e, DUMP_MSGPACK, out)); break;
+    case COMMAND_MEMORY_DOT: TRY(dump(e, DUMP_DOT, out)); break;
+    case COMMAND_MEMORY_FOLDED: TRY(dump(e, DUMP_FOLDED, out)); break;
+    case COMMAND_SET: TRY(set(e, row, out)); break;
     case COMMAND_LEDGER: put_ledger(out, LEDGER_CAP); break;
     case COMMAND_CLEAR:
         if (row->tier[0] != 0 && strcmp(row->tier, "all") != 0 &&

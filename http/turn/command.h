@@ -7,13 +7,15 @@
 #include "arena/base/ring.h"
 
 enum command_op { COMMAND_STATS, COMMAND_MEMORY_JSON, COMMAND_MEMORY_TREE, COMMAND_CLEAR,
-                  COMMAND_LEDGER, COMMAND_OP_COUNT };
+                  COMMAND_LEDGER, COMMAND_MEMORY_MSGPACK, COMMAND_MEMORY_DOT,
+                  COMMAND_MEMORY_FOLDED, COMMAND_SET, COMMAND_OP_COUNT };
 enum { COMMAND_ARG_BYTES = 288, COMMAND_CAP = 16, COMMAND_ERROR_BYTES = 256 };
 
 struct command_row {
     enum command_op op;
-    char  tier[32];                 /* clear: "" or "all" = every tier                        */
-    char  session[COMMAND_ARG_BYTES];   /* clear: "" = all sessions                           */
+    char  tier[32];                 /* clear: "" or "all" = every tier; set: the node         */
+    char  session[COMMAND_ARG_BYTES];   /* clear: "" = all sessions; set: its cap in bytes,
+                                     * decimal, or "none"                                     */
     struct ring_wake *wake;         /* rung when done                                         */
     _Atomic u32 state;              /* 0 free, 1 taken, 2 pushed, 3 done                      */
     enum err    error;

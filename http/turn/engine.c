@@ -143,6 +143,7 @@ static void dump_pass(struct engine *e)
 {
     if (atomic_exchange(&dumps, 0) == 0) return;
     const char *folder = e->set.profile->dump_dir;
+    command_count_records(e);
     if (budget_dump_write(e->set.graph, folder[0] == 0 ? "." : folder, "signal") != OK)
         log_line(LOG_LEVEL_ERROR, "memory dump: %s", err_last()->text);
 }

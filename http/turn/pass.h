@@ -128,6 +128,9 @@ u64 wants_relief(const struct engine *e, const struct tier_hit *hit, u32 slot);
 void replay_prompt(struct engine *e, struct turn_row *turn, struct tier_prompt *prompt,
                    struct tier_hit *hit);
 
+/* command.c: records and rows of each class into the graph's columns, before a dump. */
+void command_count_records(struct engine *e);
+
 /* The passes, in order. */
 void command_pass(struct engine *e);
 void turn_pass(struct engine *e);

@@ -5,6 +5,7 @@
 #include "budget/dump.h"
 #include "budget/gate.h"
 #include "budget/measure.h"
+#include "arena/base/pack.h"
 #include "tests/test.h"
 
 #include <stdio.h>
@@ -121,18 +122,80 @@ TEST(the_tree_shows_every_node_and_arena_and_the_last_gate)
     arena_close();
 }
 
-TEST(formats_that_come_later_are_refused_by_name)
+TEST(formats_are_found_by_name_and_others_refused)
 {
-    enum budget_dump_format format = DUMP_TREE;
-    CHECK_OK(budget_dump_find("json", &format));
-    CHECK_EQ(format, DUMP_JSON);
-    static const char *const later[] = { "msgpack", "dot", "folded" };
-    for (u32 i = 0; i < COUNT_OF(later); i++) {
-        CHECK_EQ(budget_dump_find(later[i], &format), ERR_UNSUPPORTED);
-        CHECK(strstr(err_last()->text, later[i]) != NULL);
+    static const char *const names[] = { "tree", "json", "msgpack", "dot", "folded" };
+    enum budget_dump_format format;
+    for (u32 i = 0; i < COUNT_OF(names); i++) {
+        CHECK_OK(budget_dump_find(names[i], &format));
+        CHECK_EQ(format, i);
     }
     CHECK_EQ(budget_dump_find("yaml", &format), ERR_USAGE);
-    CHECK_EQ(format, DUMP_JSON);
+    CHECK(strstr(err_last()->text, "folded") != NULL);
+}
+
+TEST(dot_has_every_node_and_edge_and_folded_every_used_leaf)
+{
+    struct json_out out = { 0 };
+    char line[200];
+    open_house();
+    CHECK_OK(budget_dump(&g, DUMP_DOT, &out));
+    json_put_plain(&out, "", 1);
+    for (u32 i = 0; i < g.node_count; i++) {
+        snprintf(line, sizeof line, "  \"%s\" [label=", g.node[i].name);
+        CHECK(strstr(out.text, line) != NULL);
+    }
+    for (u32 i = 0; i < g.edge_count; i++) {
+        snprintf(line, sizeof line, "\"%s\" -> \"%s\" [style=dashed", g.edge[i].taker_name,
+                 g.edge[i].victim_name);
+        CHECK(strstr(out.text, line) != NULL);
+    }
+    json_out_clear(&out);
+    CHECK_OK(budget_dump(&g, DUMP_FOLDED, &out));
+    json_put_plain(&out, "", 1);
+    snprintf(line, sizeof line, "board;caches;anchors %llu\n",
+             (ull)g.node[budget_graph_find(&g, "anchors")].used_bytes);
+    CHECK(strstr(out.text, line) != NULL);
+    u64 sum = 0;
+    for (const char *at = out.text; (at = strchr(at, ' ')) != NULL; at++)
+        sum += strtoull(at + 1, NULL, 10);
+    CHECK_EQ(sum, g.node[0].used_bytes);
+    json_out_close(&out);
+    arena_close();
+}
+
+TEST(msgpack_says_what_json_says)
+{
+    struct json_out out = { 0 };
+    struct pack_at root, nodes;
+    struct pack_item item;
+    u64 version;
+    open_house();
+    g.kept[HOLD_PARK].records = 3;
+    CHECK_OK(budget_dump(&g, DUMP_MSGPACK, &out));
+    CHECK_OK(pack_open(out.text, out.bytes, out.bytes, &root));
+    CHECK_OK(pack_get_u64(root, "version", &version));
+    CHECK_EQ(version, 1);
+    CHECK(pack_find(root, "nodes", &nodes) && pack_next(&nodes, &item));
+    CHECK(item.kind == PACK_ARRAY && item.count == g.node_count);
+    for (u32 i = 0; i < g.node_count; i++) {
+        const char *name;
+        u32 bytes;
+        u64 used;
+        CHECK_OK(pack_get_str(nodes, "name", &name, &bytes));
+        CHECK(bytes == strlen(g.node[i].name) && memcmp(name, g.node[i].name, bytes) == 0);
+        CHECK_OK(pack_get_u64(nodes, "used_bytes", &used));
+        CHECK_EQ(used, g.node[i].used_bytes);
+        pack_skip(&nodes);
+    }
+    CHECK(pack_find(root, "records", &nodes) && pack_next(&nodes, &item));
+    CHECK(item.kind == PACK_ARRAY && item.count == HOLD_COUNT);
+    for (u32 i = 0; i < HOLD_COUNT; i++, pack_skip(&nodes)) {
+        CHECK_OK(pack_get_u64(nodes, "records", &version));
+        CHECK_EQ(version, i == HOLD_PARK ? 3 : 0);
+    }
+    json_out_close(&out);
+    arena_close();
 }
 
 TEST(a_dump_is_written_whole_into_its_folder)

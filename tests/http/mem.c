@@ -99,6 +99,80 @@ TEST(the_tree_is_asked_for_and_printed)
     close(listener);
 }
 
+TEST(a_cap_is_sent_and_msgpack_comes_back_as_its_bytes)
+{
+    char out[256];
+    struct protocol_set set;
+    open_server();
+    status = "200 OK";
+    o.action = MEM_SET;
+    o.cap_bytes = 12345;
+    snprintf(o.path[0], sizeof o.path[0], "anchors");
+    pack_out_clear(&body);
+    protocol_put_ok(&body, PROTOCOL_SET, "anchors: cap 12345 bytes\n", 25);
+    CHECK_OK(run(out, sizeof out));
+    CHECK_STR(out, "anchors: cap 12345 bytes\n");
+    const char *sent = strstr(request, "\r\n\r\n") + 4;
+    CHECK_OK(protocol_read_set(sent, request_bytes - (size_t)(sent - request), &set));
+    CHECK(set.cap_bytes == 12345 && strcmp(set.node, "anchors") == 0);
+    pack_out_clear(&body);
+    protocol_put_err(&body, ERR_NOT_FOUND, "set: no node \"anchor\"; the nearest is anchors");
+    CHECK_EQ(run(out, sizeof out), ERR_NOT_FOUND);
+    CHECK(strstr(err_last()->text, "nearest is anchors") != NULL);
+    o.action = MEM_SHOW;
+    o.format = MEM_MSGPACK;
+    pack_out_clear(&body);
+    protocol_put_ok(&body, PROTOCOL_MEMORY_MSGPACK, "\x81\xa1v\x01", 4);
+    CHECK_OK(run(out, sizeof out));
+    CHECK_STR(out, "\x81\xa1v\x01");
+    close(listener);
+}
+
+/* Writes a dump of two nodes, an arena and no records; `used` of the first node. */
+static void write_dump(char *path, u32 used, const char *more)
+{
+    int fd = mkstemp(path);
+    dprintf(fd, "{\"version\":1,\"memory\":{\"rss_bytes\":%u},\"heap\":{},"
+            "\"nodes\":[{\"name\":\"kv\",\"used_bytes\":%u,\"cap_bytes\":null}%s],"
+            "\"records\":[{\"class\":\"park\",\"records\":%u,\"rows\":9}],\"arenas\":[]}", used,
+            used, more, used / 1024);
+    close(fd);
+}
+
+TEST(a_diff_prints_what_changed_and_only_that)
+{
+    char a[] = "/tmp/holdfast-diff-XXXXXX", b[] = "/tmp/holdfast-diff-XXXXXX", out[2048];
+    char path[] = "/tmp/holdfast-diff-XXXXXX";
+    write_dump(a, 2048, "");
+    write_dump(b, 5120, ",{\"name\":\"store\",\"used_bytes\":3,\"cap_bytes\":7}");
+    memset(&o, 0, sizeof o);
+    o.action = MEM_DIFF;
+    snprintf(o.path[0], sizeof o.path[0], "%s", a);
+    for (u32 same = 0; same < 2; same++) {
+        int file = mkstemp(path), kept = dup(1);
+        snprintf(o.path[1], sizeof o.path[1], "%s", same ? a : b);
+        fflush(stdout);
+        dup2(file, 1);
+        enum err e = mem_run(&o);
+        fflush(stdout);
+        dup2(kept, 1);
+        CHECK_OK(e);
+        ssize_t bytes = pread(file, out, sizeof out - 1, 0);
+        out[bytes > 0 ? bytes : 0] = 0;
+        close(file);
+        close(kept);
+        unlink(path);
+        memcpy(path, "/tmp/holdfast-diff-XXXXXX", sizeof path);
+        if (same) CHECK_STR(out, "nothing differs\n");
+        else CHECK(strstr(out, "+3.0 KiB") != NULL && strstr(out, "store") != NULL &&
+                   strstr(out, "+3\n") != NULL && strstr(out, "rows") == NULL);
+    }
+    snprintf(o.path[1], sizeof o.path[1], "/tmp/holdfast-no-such-dump");
+    CHECK(mem_run(&o) != OK);
+    unlink(a);
+    unlink(b);
+}
+
 TEST(a_key_file_goes_along_and_refusals_are_said_in_words)
 {
     char out[256], path[] = "/tmp/holdfast-key-XXXXXX";

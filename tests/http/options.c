@@ -105,8 +105,8 @@ TEST(bad_values_are_bad_usage_and_name_flag_and_form)
     CHECK(says("--ctx needs a value"));
     CHECK_EQ(parse("serve here"), ERR_USAGE);
     CHECK(says("flags only"));
-    CHECK_EQ(parse("mem --format msgpack"), ERR_USAGE);
-    CHECK(says("tree|json"));
+    CHECK_EQ(parse("mem --format svg"), ERR_USAGE);
+    CHECK(says("tree|json|msgpack|dot|folded"));
     CHECK_EQ(parse("tiny"), ERR_USAGE);
     CHECK_EQ(parse("tiny a b"), ERR_USAGE);
     CHECK_EQ(parse("run --think --no-think"), ERR_USAGE);
@@ -185,4 +185,30 @@ TEST(run_and_tiny_take_their_own_flags)
     CHECK_EQ(parse("bench --ctx 4096"), ERR_USAGE);     /* it measures at sizes of its own */
     CHECK_OK(parse("mem --url http://127.0.0.1:9 --format json"));
     CHECK_EQ(o.format, MEM_JSON);
+    CHECK_EQ(o.action, MEM_SHOW);
+}
+
+TEST(mem_sets_a_cap_and_compares_two_dumps)
+{
+    CHECK_OK(parse("mem set anchors 1.5GiB --url http://127.0.0.1:9"));
+    CHECK(o.action == MEM_SET && o.cap_bytes == 3 * GIB / 2);
+    CHECK_STR(o.path[0], "anchors");
+    CHECK_OK(parse("mem set store 4096"));
+    CHECK_EQ(o.cap_bytes, 4096);
+    CHECK_OK(parse("mem set park 0"));
+    CHECK_EQ(o.cap_bytes, 0);
+    CHECK_OK(parse("mem set caches none"));
+    CHECK(o.cap_bytes == UINT64_MAX);
+    CHECK_OK(parse("mem diff a.json b.json"));
+    CHECK_EQ(o.action, MEM_DIFF);
+    CHECK_STR(o.path[0], "a.json");
+    CHECK_STR(o.path[1], "b.json");
+    CHECK_EQ(parse("mem set anchors"), ERR_USAGE);
+    CHECK(says("mem set needs NODE CAP"));
+    CHECK_EQ(parse("mem set anchors lots"), ERR_USAGE);
+    CHECK(says("\"lots\""));
+    CHECK_EQ(parse("mem diff a.json"), ERR_USAGE);
+    CHECK_EQ(parse("mem put a b"), ERR_USAGE);
+    CHECK(says("nearest"));
+    CHECK_EQ(parse("mem set a 1 more"), ERR_USAGE);
 }

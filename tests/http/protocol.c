@@ -15,7 +15,7 @@ static bool says(const char *part)
 
 TEST(every_op_round_trips)
 {
-    for (u32 i = 0; i < PROTOCOL_OP_COUNT; i++) {
+    for (u32 i = 0; i < PROTOCOL_SET; i++) {
         struct pack_out out = { 0 };
         enum protocol_op op = PROTOCOL_OP_COUNT;
         const char *text;
@@ -31,6 +31,31 @@ TEST(every_op_round_trips)
         CHECK(bytes == 7 && memcmp(text, "{\"a\":1}", 7) == 0);
         pack_out_close(&out);
     }
+}
+
+TEST(a_cap_crosses_with_its_node_or_is_refused_by_name)
+{
+    struct pack_out out = { 0 };
+    struct protocol_set set;
+    enum protocol_op op;
+    const u64 caps[] = { 0, 1, 1ull << 40, UINT64_MAX };
+    for (u32 i = 0; i < COUNT_OF(caps); i++) {
+        pack_out_clear(&out);
+        protocol_put_set(&out, "anchors", caps[i]);
+        CHECK_OK(pack_out_check(&out));
+        CHECK_OK(protocol_read(out.bytes, out.count, &op));
+        CHECK_EQ(op, PROTOCOL_SET);
+        CHECK_OK(protocol_read_set(out.bytes, out.count, &set));
+        CHECK_STR(set.node, "anchors");
+        CHECK(set.cap_bytes == caps[i]);
+    }
+    pack_out_clear(&out);
+    protocol_put_set(&out, "a_node_of_a_name_longer_than_any_node_has", 1);
+    CHECK_EQ(protocol_read_set(out.bytes, out.count, &set), ERR_FORMAT);
+    pack_out_clear(&out);
+    protocol_put_request(&out, PROTOCOL_STATS);
+    CHECK_EQ(protocol_read_set(out.bytes, out.count, &set), ERR_FORMAT);
+    pack_out_close(&out);
 }
 
 TEST(an_error_crosses_with_its_code_and_text)
@@ -78,8 +103,8 @@ TEST(what_is_not_served_is_refused_by_name)
     CHECK(says("version 2"));
     CHECK_EQ(ask(1, "reboot", NULL), ERR_UNSUPPORTED);
     CHECK(says("\"reboot\""));
-    CHECK_EQ(ask(1, "memory", "dot"), ERR_UNSUPPORTED);
-    CHECK(says("\"dot\" is not served for memory"));
+    CHECK_EQ(ask(1, "memory", "svg"), ERR_UNSUPPORTED);
+    CHECK(says("\"svg\" is not served for memory"));
 }
 
 TEST(broken_bytes_are_refused_and_never_read_past)

@@ -534,7 +534,11 @@ TEST(admin_speaks_msgpack_and_puts_errors_into_its_answers)
 {
     struct server_setup setup = loop_setup();
     loop_open(&setup);
-    for (enum protocol_op op = PROTOCOL_STATS; op < PROTOCOL_OP_COUNT; op++) {
+    for (enum protocol_op op = PROTOCOL_STATS; op < PROTOCOL_SET; op++) {
+        static const enum command_op asked[] = {
+            COMMAND_STATS, COMMAND_MEMORY_TREE, COMMAND_MEMORY_JSON, COMMAND_MEMORY_MSGPACK,
+            COMMAND_MEMORY_DOT, COMMAND_MEMORY_FOLDED,
+        };
         struct pack_out pack = {0};
         char head[256];
         const char *text;
@@ -553,8 +557,7 @@ TEST(admin_speaks_msgpack_and_puts_errors_into_its_answers)
         CHECK_STR(loop_header("Content-Type"), "application/msgpack");
         CHECK_OK(protocol_read_answer(got.body, got.body_bytes, &text, &bytes));
         CHECK(bytes > 6 && memcmp(text, "{\"op\":", 6) == 0);
-        CHECK_EQ(text[6] - '0', op == PROTOCOL_STATS ? COMMAND_STATS
-                 : op == PROTOCOL_MEMORY_TREE ? COMMAND_MEMORY_TREE : COMMAND_MEMORY_JSON);
+        CHECK_EQ(text[6] - '0', asked[op]);
     }
     const char *text;
     u32 bytes;
