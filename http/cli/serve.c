@@ -116,7 +116,8 @@ static enum err serve(const struct profile_row *p)
     server_ready(&chat);
     bool six = strchr(p->host, ':') != NULL;    /* an address of IPv6 stands in brackets      */
     printf("holdfast: listening on http://%s%s%s:%u (model %s, ctx %llu, backend %s)\n",
-           six ? "[" : "", p->host, six ? "]" : "", server_port(), model_name(), (ull)start_ctx(), model_ops()->name);
+           six ? "[" : "", p->host, six ? "]" : "", server_port(), model_name(),
+           (ull)start_ctx(), model_ops()->name);
     fflush(stdout);
     if (p->test_hooks) log_line(LOG_LEVEL_WARN, "test hooks are on");
     engine_run();
