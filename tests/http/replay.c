@@ -462,10 +462,11 @@ TEST(a_limit_inside_the_hidden_phrase_counts_what_the_client_sees)
 static void random_answer(u64 seed, bool think)
 {
     static const char *const blanks[] = { "\n\n", "\n", " ", " \n\n", "\n\n\n" };
-    static const char *const texts[] = { "The river runs.", "Two  blanks, then\n\na line.", "caf\303\251",
-                                         "1. one\n2. two", "x = [1, 2];" };
+    static const char *const texts[] = { "The river runs.", "Two  blanks, then\n\na line.",
+                                         "caf\303\251", "1. one\n2. two", "x = [1, 2];" };
     static const char *const values[] = { "n>\n2.0", "n>\n1e2", "n>\n-0.50", "s>\nplain text\n",
-        "s>\n<b>a</b>", "o>\n{\"b\": 1e2, \"1\": {\"x\": [1.50, 2]}, \"0\": true}", "2>\n7", "10>\n8",
+        "s>\n<b>a</b>", "o>\n{\"b\": 1e2, \"1\": {\"x\": [1.50, 2]}, \"0\": true}", "2>\n7",
+        "10>\n8",
         "n>\n9007199254740993", "o>\n{}" };
     u64 at = 0;
     char text[512];
