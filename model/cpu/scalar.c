@@ -59,33 +59,34 @@ static f32 add_block(f32 s, const f32 *a, const f32 *b)
 
 /* ---- product, norm, residual, glu ------------------------------------------------------------ */
 
-static f32 packed_value(const struct ops_matrix *w, u32 j, u32 t, bool reference)
+/* Column j of a packed matrix, k terms in order; +0 up to `padded`. */
+static void unpack_column(const struct ops_matrix *w, u32 j, f32 *to, u32 padded, bool reference)
 {
-    u64 line = (u64)(j / LEVEL_COLUMNS) * pack_bytes(LEVEL_COLUMNS, w->k, reference) /
-               (reference ? 4 : 2) + (u64)(t / 2) * LEVEL_BLOCK;
+    u64 tile_row = (u64)(j / LEVEL_COLUMNS) * pack_bytes(LEVEL_COLUMNS, w->k, reference);
+    const u8 *from = w->packed + tile_row;
     u32 c = j % LEVEL_COLUMNS;
-    if (reference) return stored(w->packed, line + (t % 2) * LEVEL_COLUMNS + c, true);
-    return stored(w->packed, line + c * 2 + t % 2, false);
+    for (u32 t = 0; t < padded; t++) {
+        u64 line = (u64)(t / 2) * LEVEL_BLOCK;
+        u64 at = reference ? line + (t % 2) * LEVEL_COLUMNS + c : line + c * 2 + t % 2;
+        to[t] = t < w->k ? stored(from, at, reference) : 0.0f;
+    }
 }
 
 static void scalar_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi,
                            bool reference)
 {
-    u32 n = p->w->n, k = p->w->k;
-    for (u32 r = lo; r < hi; r++)
-        for (u32 j = tile_lo * LEVEL_COLUMNS; j < MIN(tile_hi * LEVEL_COLUMNS, n); j++) {
-            const f32 *x = (const f32 *)p->x + (u64)r * k;
+    u32 n = p->w->n, k = p->w->k, padded = (u32)ALIGN_UP(k, LEVEL_BLOCK);
+    f32 column[padded], row[padded];
+    for (u32 t = 0; t < padded; t++) row[t] = 0.0f;
+    for (u32 j = tile_lo * LEVEL_COLUMNS; j < MIN(tile_hi * LEVEL_COLUMNS, n); j++) {
+        unpack_column(p->w, j, column, padded, reference);
+        for (u32 r = lo; r < hi; r++) {
             f32 s = 0.0f;
-            for (u32 t0 = 0; t0 < k; t0 += LEVEL_BLOCK) {
-                f32 a[LEVEL_BLOCK], b[LEVEL_BLOCK];
-                for (u32 i = 0; i < LEVEL_BLOCK; i++) {
-                    a[i] = t0 + i < k ? x[t0 + i] : 0.0f;
-                    b[i] = t0 + i < k ? packed_value(p->w, j, t0 + i, reference) : 0.0f;
-                }
-                s = add_block(s, a, b);
-            }
+            memcpy(row, (const f32 *)p->x + (u64)r * k, k * sizeof(f32));
+            for (u32 t = 0; t < padded; t += LEVEL_BLOCK) s = add_block(s, row + t, column + t);
             ((f32 *)p->y)[(u64)r * n + j] = p->y_f32 ? s : rounded(s, reference);
         }
+    }
 }
 
 /* y = R((x r) scale), r = 1/sqrt(ss(x)/n + eps). */
