@@ -21,6 +21,7 @@ enum {
     RULE_COLUMNS = 64,                  /* value columns a task: 32 KiB of S at 128 keys       */
     ATTN_ROWS = 128,                    /* rows x heads a task: amortise packing K and V       */
     PRODUCT_TILES = 8,                  /* tiles of 16 columns a task                          */
+    PRODUCT_STREAM_ROWS = 12,           /* up to here a task is one long run of weights        */
     WORK_NORM = 4, WORK_FUNCTION = 24,  /* rough fused steps of a value: norm; exp and more    */
     PRODUCT_BLOCK_VALUES = 128 * 1024,  /* activations a row block holds: half of L2           */
 };
@@ -143,7 +144,7 @@ static enum err cpu_product(const struct ops_product *p)
     u32 row_tasks = pieces(p->rows, rows_each);
     u32 wanted = pieces(tiles, MAX(threads_count() * 4 / row_tasks, 1u));
     u32 tiles_each = (u32)ALIGN_UP(MIN(MAX(wanted, 1u), (u32)PRODUCT_TILES), 2);
-    if (p->rows < 4) tiles_each = (u32)ALIGN_UP(wanted, 4);
+    if (p->rows <= PRODUCT_STREAM_ROWS) tiles_each = MAX(wanted, 1u);
     struct product_job job = { p, pieces(tiles, tiles_each), tiles_each, rows_each };
     threads_run(product_task, &job, job.tile_tasks * row_tasks, (u64)p->rows * p->w->n * p->w->k);
     return OK;

@@ -37,7 +37,7 @@ struct product_strip {
 VEC_FN void product_block(u32 rows, u32 tiles, const f32 *x, u64 x_stride, const u8 *w,
                           u64 tile_bytes, vec *s, bool wide, bool ahead)
 {
-    vec e[VEC_ROWS * VEC_TILES], o[VEC_ROWS * VEC_TILES];
+    vec e[VEC_CHAINS], o[VEC_CHAINS];
     for (u32 i = 0; i < rows * tiles; i++) e[i] = o[i] = vec_zero();
 #pragma GCC unroll 4
     for (u32 i = 0; i < LEVEL_BLOCK / 2; i++) {
@@ -88,7 +88,7 @@ VEC_FN void product_sums(const struct product_strip *p, u32 rows, u32 tiles, u32
         product_block(rows, tiles, x + b * LEVEL_BLOCK, p->x_stride, w + b * (u64)tile_step,
                       p->tile_bytes, s, wide, ahead);
     if (left > 0) {
-        f32 a[VEC_ROWS][LEVEL_BLOCK] = { { 0 } };
+        f32 a[VEC_STREAM_ROWS][LEVEL_BLOCK] = { { 0 } };
         u8 masked[VEC_TILES][LEVEL_TILE * 4];
         for (u32 i = 0; i < rows; i++)
             memcpy(a[i], x + i * p->x_stride + full * LEVEL_BLOCK, left * sizeof(f32));
@@ -128,8 +128,8 @@ VEC_FN void product_put(const struct product_strip *p, u32 rows, u32 tiles, u32 
 
 typedef void product_kernel(const struct product_strip *p, u32 r, u32 c);
 
-/* Kernels by row count: blocks, a tile left over, and streams (weights read once, prefetched: one
- * tile at a time is one sequential stream, which memory serves best: 40 GB/s, four 28). */
+/* Kernels by row count: blocks, a tile left over, the block that reads the weights first, and streams
+ * (weights read once: one tile at a time is one sequential stream: 40 GB/s; four at once: 28). */
 #ifdef VEC_AVX512
 PRODUCT_CASE(1, 2, 0) PRODUCT_CASE(2, 2, 0) PRODUCT_CASE(3, 2, 0)
 PRODUCT_CASE(4, 2, 0) PRODUCT_CASE(5, 2, 0) PRODUCT_CASE(6, 2, 0)
@@ -137,20 +137,25 @@ PRODUCT_CASE(1, 1, 0) PRODUCT_CASE(2, 1, 0) PRODUCT_CASE(3, 1, 0)
 PRODUCT_CASE(4, 1, 0) PRODUCT_CASE(5, 1, 0) PRODUCT_CASE(6, 1, 0)
 PRODUCT_CASE(1, 1, 1) PRODUCT_CASE(2, 1, 1) PRODUCT_CASE(3, 1, 1)
 PRODUCT_CASE(4, 1, 1) PRODUCT_CASE(5, 1, 1) PRODUCT_CASE(6, 1, 1)
+PRODUCT_CASE(7, 1, 1) PRODUCT_CASE(8, 1, 1) PRODUCT_CASE(9, 1, 1)
+PRODUCT_CASE(10, 1, 1) PRODUCT_CASE(6, 2, 1)
 static product_kernel *const product_blocks[VEC_ROWS] = {
     product_1x20, product_2x20, product_3x20, product_4x20, product_5x20, product_6x20,
 };
 static product_kernel *const product_lasts[VEC_ROWS] = {
     product_1x10, product_2x10, product_3x10, product_4x10, product_5x10, product_6x10,
 };
-static product_kernel *const product_streams[VEC_ROWS] = {
+static product_kernel *const product_first = product_6x21;
+static product_kernel *const product_streams[VEC_STREAM_ROWS] = {
     product_1x11, product_2x11, product_3x11, product_4x11, product_5x11, product_6x11,
+    product_7x11, product_8x11, product_9x11, product_10x11,
 };
 #else
 PRODUCT_CASE(1, 1, 0) PRODUCT_CASE(2, 1, 0) PRODUCT_CASE(1, 1, 1) PRODUCT_CASE(2, 1, 1)
 static product_kernel *const product_blocks[VEC_ROWS] = { product_1x10, product_2x10 };
-static product_kernel *const product_streams[VEC_ROWS] = { product_1x11, product_2x11 };
+static product_kernel *const product_streams[VEC_STREAM_ROWS] = { product_1x11, product_2x11 };
 #define product_lasts product_blocks
+static product_kernel *const product_first = product_2x11;
 #endif
 
 /* Rows of a block when `left` are to do: the last two blocks share what is left. */
@@ -164,7 +169,7 @@ static void product_run(const struct product_strip *p)
 {
     u32 tiles = (p->columns + LEVEL_COLUMNS - 1) / LEVEL_COLUMNS, across, down;
     if (p->rows == 0) return;
-    if (p->stream && p->rows <= VEC_ROWS) {
+    if (p->stream && p->rows <= VEC_STREAM_ROWS) {
         for (u32 c = 0; c < tiles; c++) product_streams[p->rows - 1](p, 0, c);
         return;
     }
@@ -173,7 +178,8 @@ static void product_run(const struct product_strip *p)
         product_kernel *const *kernels = across == VEC_TILES ? product_blocks : product_lasts;
         for (u32 r = 0; r < p->rows; r += down) {
             down = product_down(p->rows - r);
-            kernels[down - 1](p, r, c);
+            bool first = r == 0 && p->stream && across == VEC_TILES && down == VEC_ROWS;
+            (first ? product_first : kernels[down - 1])(p, r, c);
         }
     }
 }

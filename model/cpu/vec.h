@@ -15,8 +15,9 @@
 #define VEC_LOOP __attribute__((noinline))
 
 #ifdef VEC_AVX512
-/* Rows x tiles of the product kernel: 6 x 2 x (even, odd) = 24 chains of 32 registers. */
-enum { VEC_ROWS = 6, VEC_TILES = 2 };
+/* Rows x tiles of the product kernel: 6 x 2 x (even, odd) = 24 chains of 32 registers.  Up to
+ * VEC_STREAM_ROWS rows, one tile wide, read weights from memory once. */
+enum { VEC_ROWS = 6, VEC_TILES = 2, VEC_CHAINS = VEC_ROWS * VEC_TILES, VEC_STREAM_ROWS = 10 };
 
 typedef struct { __m512 v; } vec;
 
@@ -74,7 +75,7 @@ VEC_FN void vec_pair(const u8 *low, const u8 *high, u8 *line)
 }
 
 #else
-enum { VEC_ROWS = 2, VEC_TILES = 1 };
+enum { VEC_ROWS = 2, VEC_TILES = 1, VEC_CHAINS = 2, VEC_STREAM_ROWS = 2 };
 
 typedef struct { __m256 l, h; } vec;
 

@@ -30,7 +30,7 @@ static f64 now_s(void)
 static void bench_product(const struct ops *ops, u32 n, u32 k, u32 rows)
 {
     /* Enough copies that a decode round streams its weights from memory, not from a cache. */
-    u32 copies = rows <= 4 ? (u32)(256 * MIB / ops->pack_bytes(n, k)) : 1;
+    u32 copies = rows <= 16 ? (u32)(256 * MIB / ops->pack_bytes(n, k)) : 1;
     struct ops_matrix *m = malloc(copies * sizeof *m);
     bf16 *w = zeroed((u64)n * k * 2);
     for (u64 i = 0; i < (u64)n * k; i++) w[i] = maths_to_bf16(random_f32(0.1f));
@@ -122,7 +122,7 @@ static void bench_level(const struct ops *ops, void *owner)
 {
     (void)owner;
     if (strcmp(ops->level, "scalar") == 0) return;
-    static const u32 rows[] = { 1, 2, 4, 16, 256, 1024 };
+    static const u32 rows[] = { 1, 2, 4, 8, 16, 256, 1024 };
     for (u32 i = 0; i < COUNT_OF(rows); i++) bench_product(ops, 2304, 1024, rows[i]);
     bench_product(ops, 1024, 2304, 1024);
     bench_product(ops, 1024, 2304, 1);
