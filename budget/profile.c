@@ -74,8 +74,8 @@ static const struct profile_key keys[] = {
          "a system message after the first user message"),
     SWITCH("reference-specials", "model", reference_specials,
            "recognise special tokens inside message text"),
-    { "end-align", "model", KEY_SWITCH, FIELD(end_align), 0, 0, 0, NULL, "on",
-      "match a client's copy of past answers with the rows that hold them" },
+    WORD("end-align", "model", end_align, "off|on", "on",
+         "match a client's copy of past answers with the rows that hold them"),
     WORD("end-align-reasoning", "model", end_align_reasoning, "auto|on|off", "auto",
          "reasoning not sent back is taken from the rows; auto = on for template 3.8"),
     TEXT("think-close", "model", think_close, "TEXT", "I have used up the budget for reasoning and "

@@ -65,7 +65,7 @@ struct profile_row {
     u32  reasoning_field;                       /* enum profile_reasoning                        */
     u32  late_system;                           /* enum profile_late                             */
     bool reference_specials;
-    bool end_align;                             /* client's copies are matched with the rows     */
+    u32  end_align;                             /* 1: client copies are matched with the rows */
     u32  end_align_reasoning;                   /* enum profile_align; auto = by the template    */
     char think_close[PROFILE_TEXT_BYTES];       /* closes a think block over its budget          */
 

@@ -1,8 +1,8 @@
 /* http/turn/replay.c - which ids are served: the prompt as sent, or the rows it stands for.
  *
  * Only when the ids as sent part from every record before their end are a few records tried: those
- * of the same session first, then those with the longest common prefix.  The alignment that leaves
- * the fewest rows to forward is served, if that is fewer than as sent. */
+ * of the same session, and if none of them serves, those with the longest common prefix.  The
+ * alignment that leaves the fewest rows to forward is served, if that is fewer than as sent. */
 #include "http/turn/pass.h"
 
 #include "model/state.h"
@@ -36,8 +36,8 @@ static void offer(struct candidate *best, u32 cap, u32 *count, struct candidate 
     *count = MIN(*count + 1, cap);
 }
 
-/* Records with generations whose rows begin like the prompt. */
-static u32 candidates(const struct tier_prompt *prompt, struct candidate *out)
+/* Records with generations whose rows begin like the prompt; first *mine_out of its session. */
+static u32 candidates(const struct tier_prompt *prompt, struct candidate *out, u32 *mine_out)
 {
     struct candidate mine[REPLAY_MINE], others[REPLAY_OTHERS];
     u32 mine_count = 0, other_count = 0;
@@ -52,6 +52,7 @@ static u32 candidates(const struct tier_prompt *prompt, struct candidate *out)
     }
     memcpy(out, mine, mine_count * sizeof *out);
     memcpy(out + mine_count, others, other_count * sizeof *out);
+    *mine_out = mine_count;
     return mine_count + other_count;
 }
 
@@ -114,9 +115,10 @@ static u32 choose(struct engine *e, struct turn_row *turn, const struct tier_pro
     struct candidate list[REPLAY_MINE + REPLAY_OTHERS];
     struct turn_mark marks[TURN_MARK_CAP];
     u64 left = prompt->count - hit->start;
-    u32 best = NONE;
-    for (u32 i = 0, n = candidates(prompt, list); i < n; i++) {
+    u32 best = NONE, mine, count_all = candidates(prompt, list, &mine);
+    for (u32 i = 0; i < count_all; i++) {
         struct replay replay = { 0 };
+        if (best != NONE && i >= mine) break;           /* its own answers before another's */
         u64 count = align(e, turn, prompt, list[i].record, marks, &replay);
         turn->replay.no_room = turn->replay.no_room || replay.no_room;
         if (count == 0) continue;
