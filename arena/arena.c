@@ -298,7 +298,7 @@ u32 arena_count(void)
 
 u64 arena_free_bytes(u32 arena)
 {
-    const struct arena_row *row = arena_row(arena);
+    const struct arena_row *row = &state_of(arena)->row;
     return row->committed_bytes - row->used_bytes;
 }
 

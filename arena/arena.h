@@ -70,7 +70,8 @@ u32 arena_find(const char *name);
 const struct arena_row *arena_row(u32 arena);
 u32 arena_count(void);
 
-/* Free bytes inside committed granules: committed - used. */
+/* Free bytes inside committed granules: committed - used.  The heap's change under other threads'
+ * hands: these are of the figures arena_row took last, so that the three agree. */
 u64 arena_free_bytes(u32 arena);
 
 /* Gives whole free granules back until at most `keep_free_bytes` stay committed and unused.

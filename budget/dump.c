@@ -244,7 +244,10 @@ static void dump_json(const struct budget_graph *g, const struct picture *p, str
     json_put_array_end(out);
     json_put_key(out, "arenas");
     json_put_array(out);
-    for (u32 i = 0; i < arena_count(); i++) json_arena(arena_row(i), arena_free_bytes(i), out);
+    for (u32 i = 0; i < arena_count(); i++) {
+        const struct arena_row *row = arena_row(i);
+        json_arena(row, arena_free_bytes(i), out);
+    }
     json_put_array_end(out);
     json_put_key(out, "gates");         /* newest first                                      */
     json_put_array(out);

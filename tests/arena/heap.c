@@ -5,6 +5,7 @@
 #include "arena/space.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,3 +213,36 @@ TEST(our_own_alloc_tries_once_more_after_a_purge)
     close_heap();
 }
 #endif
+
+/* Opens and closes pages each time: what the cap refuses makes the heap close its free ones. */
+static void *take_and_give(void *stop)
+{
+    arena_heap_bind();
+    while (!atomic_load((_Atomic bool *)stop)) {        /* until the test has checked enough  */
+        char *piece = arena_heap_alloc(3 * MIB);
+        if (piece != NULL) memset(piece, 1, 4096);
+        arena_heap_free(piece);
+        arena_heap_free(arena_heap_alloc(64 * MIB));
+    }
+    return NULL;
+}
+
+TEST(the_identity_holds_whenever_it_is_looked_at_while_other_threads_allocate)
+{
+    static _Atomic bool stop;
+    pthread_t thread[2];
+    open_heap();
+    atomic_store(&stop, false);
+    for (u32 i = 0; i < 2; i++)
+        CHECK(pthread_create(&thread[i], NULL, take_and_give, &stop) == 0);
+    u32 wrong = 0;
+    for (u32 i = 0; i < 20000; i++) {
+        arena_check();
+        const struct arena_row *row = arena_row(0);
+        wrong += row->committed_bytes != row->used_bytes + arena_free_bytes(0);
+    }
+    atomic_store(&stop, true);
+    for (u32 i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+    CHECK_EQ(wrong, 0);
+    close_heap();
+}
