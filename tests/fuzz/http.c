@@ -187,7 +187,8 @@ TEST(any_ids_give_valid_events_and_bodies_wherever_a_stop_cuts)
         "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stop\":[\"e\",\"th\",\"  \"]}",
         "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stop\":\"in\"}",
         "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{"
-        "\"type\":\"function\",\"function\":{\"name\":\"f\"}}],\"stream_options\":{\"include_usage\":true}}",
+        "\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
+        "\"stream_options\":{\"include_usage\":true}}",
         "{\"prompt\":\"a\",\"stream\":true,\"stop\":[\"q\",\"\\u00e9\"]}", "{\"prompt\":\"a\"}",
     };
     f64 end = now() + 6;
