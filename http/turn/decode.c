@@ -49,7 +49,7 @@ static void emit(struct engine *e, struct turn_row *turn, u32 id, bool conducted
     if (stopped) {
         turn->by_stop_string = true;
         turn_end(e, turn, FINISH_STOP);
-    } else if (row->forced != NULL && turn->forced_at == row->forced_cut) {
+    } else if (row->forced != NULL && turn->forced_at >= row->forced_cut) {
         turn_end(e, turn, FINISH_CANCELLED);
     } else if (turn->generated - turn->hidden == row->max_tokens || at + 1 >= e->ctx) {
         turn_end(e, turn, FINISH_LENGTH);

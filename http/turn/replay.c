@@ -145,7 +145,8 @@ void replay_prompt(struct engine *e, struct turn_row *turn, struct tier_prompt *
     for (u64 i = 0; i < prompt->count; i++) e->keys[i] = row->ids[i];
     turn->replay = (struct replay){ 0 };
     tier_find(prompt, hit);
-    bool parted = hit->common < prompt->count && hit->common > 0;
+    bool goes_on = hit->source == TIER_END && hit->part_pos == UINT64_MAX;
+    bool parted = hit->common < prompt->count && hit->common > 0 && !goes_on;
     u32 record = NONE;
     if (e->set.profile->end_align && parted) record = choose(e, turn, prompt, hit);
     if (record == NONE) {
