@@ -128,8 +128,8 @@ VEC_FN void product_put(const struct product_strip *p, u32 rows, u32 tiles, u32 
 
 typedef void product_kernel(const struct product_strip *p, u32 r, u32 c);
 
-/* Kernels by row count: blocks, a tile left over, the block that reads the weights first, and streams
- * (weights read once: one tile at a time is one sequential stream: 40 GB/s; four at once: 28). */
+/* Kernels by row count: blocks, a tile left over, the block that reads the weights first, and
+ * streams (weights read once: a tile at a time is one sequential stream, 40 GB/s; four: 28). */
 #ifdef VEC_AVX512
 PRODUCT_CASE(1, 2, 0) PRODUCT_CASE(2, 2, 0) PRODUCT_CASE(3, 2, 0)
 PRODUCT_CASE(4, 2, 0) PRODUCT_CASE(5, 2, 0) PRODUCT_CASE(6, 2, 0)
