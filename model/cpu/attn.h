@@ -192,6 +192,16 @@ static VEC_LOOP void attn_combine(f32 *restrict acc, const f32 *restrict tile, f
     for (u32 i = 0; i < d; i++) acc[i] = HF_FMA(acc[i], c, tile[i] * c_tile);
 }
 
+/* m' = max; l and acc of both sides scaled to it and added, the earlier side first. */
+VEC_FN void attn_add(f32 *m, f32 *l, f32 *acc, f32 tile_m, f32 tile_l, const f32 *tile, u32 d)
+{
+    f32 top = *m > tile_m ? *m : tile_m;
+    f32 c = maths_exp(*m - top), c_tile = maths_exp(tile_m - top);
+    *l = HF_FMA(*l, c, tile_l * c_tile);
+    attn_combine(acc, tile, c, c_tile, d);
+    *m = top;
+}
+
 /* Queries [lo, hi) of the task against the packed tile, of which each sees `live` keys. */
 static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 lo, u32 hi, u32 live,
                       bool first, bool reference)
@@ -217,13 +227,10 @@ static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 l
         if (first) {
             w->m[i] = m[i - lo];
             w->l[i] = l[i - lo];
-            continue;
+        } else {
+            attn_add(&w->m[i], &w->l[i], w->acc + (u64)i * d, m[i - lo], l[i - lo],
+                     w->tile + (u64)i * d, d);
         }
-        f32 top = w->m[i] > m[i - lo] ? w->m[i] : m[i - lo];
-        f32 c = maths_exp(w->m[i] - top), c_tile = maths_exp(m[i - lo] - top);
-        w->l[i] = HF_FMA(w->l[i], c, l[i - lo] * c_tile);
-        attn_combine(w->acc + (u64)i * d, w->tile + (u64)i * d, c, c_tile, d);
-        w->m[i] = top;
     }
 }
 
@@ -272,6 +279,42 @@ static void level_attn(const struct ops_attn *p, const struct ops_span *span, u3
             const f32 *gate = (const f32 *)p->qg + at * 2 * d + d;
             attn_finish(w.acc + i * d, w.l[i], gate, (f32 *)p->y + at * d, d, reference);
         }
+}
+
+/* Queries of one row against one tile: parts [heads][2 + d]. */
+static void level_attn_part(const struct ops_attn *p, const struct ops_span *span, u32 group,
+                            u32 row, u64 tile, u8 *base, f32 *part, bool reference)
+{
+    struct attn_work w;
+    u32 heads = p->nh / p->nkv, d = p->d;
+    u64 first = tile * p->block_rows, pos = span->pos + (row - span->lo);
+    u32 live = (u32)MIN(pos + 1 - first, (u64)p->block_rows);
+    attn_layout(&w, base, heads, d, p->block_rows, reference);
+    memcpy(w.q, (const f32 *)p->q + ((u64)row * p->nh + group * heads) * d,
+           (u64)heads * d * sizeof(f32));
+    attn_pack(p, span, group, first, first + live - 1, &w, reference);
+    attn_tile(p, &w, 0, heads, live, true, reference);
+    for (u32 h = 0; h < heads; h++, part += 2 + d) {
+        part[0] = w.m[h];
+        part[1] = w.l[h];
+        memcpy(part + 2, w.acc + (u64)h * d, d * sizeof(f32));
+    }
+}
+
+static void level_attn_join(const struct ops_attn *p, u32 row, u32 head, const f32 *parts,
+                            u64 stride, u32 count, f32 *sum, bool first, bool last,
+                            bool reference)
+{
+    u32 d = p->d;
+    u64 at = (u64)row * p->nh + head;
+    if (first) memcpy(sum, parts, (2 + d) * sizeof(f32));
+    for (u32 i = first ? 1 : 0; i < count; i++) {
+        const f32 *part = parts + i * stride;
+        attn_add(&sum[0], &sum[1], sum + 2, part[0], part[1], part + 2, d);
+    }
+    if (last)
+        attn_finish(sum + 2, sum[1], (const f32 *)p->qg + at * 2 * d + d, (f32 *)p->y + at * d, d,
+                    reference);
 }
 
 #endif

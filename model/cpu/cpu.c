@@ -20,6 +20,8 @@ enum {
     CONV_CHANNELS = 256,                /* channels a task: window and taps stay in L1         */
     RULE_COLUMNS = 64,                  /* value columns a task: 32 KiB of S at 128 keys       */
     ATTN_ROWS = 128,                    /* rows x heads a task: amortise packing K and V       */
+    WAVE_TILES = 32,                    /* tiles of a row computed before they are joined      */
+    WAVE_TILES_LEAST = 2,
     PRODUCT_TILES = 8,                  /* tiles of 16 columns a task                          */
     PRODUCT_STREAM_ROWS = 12,           /* up to here a task is one long run of weights        */
     WORK_NORM = 4, WORK_FUNCTION = 24,  /* rough fused steps of a value: norm; exp and more    */
@@ -280,10 +282,17 @@ static u64 attn_thread_bytes(u32 nh, u32 nkv, u32 d, u32 block_rows)
     return ALIGN_UP(cpu.level->attn_bytes(heads, d, block_rows), 4096);
 }
 
+/* Rows too few to give every thread a kv head take the tiles of a row side by side, in waves. */
+static bool attn_in_waves(u32 rows, u32 nkv)
+{
+    return (u64)rows * nkv < threads_count();
+}
+
 static u64 cpu_attn_work_bytes(u32 rows, u32 nh, u32 nkv, u32 d, u32 block_rows)
 {
-    (void)rows;
-    return threads_count() * attn_thread_bytes(nh, nkv, d, block_rows);
+    u64 waved = MIN(rows, (threads_count() - 1) / nkv);
+    u64 parts = waved * (WAVE_TILES + 1) * nh * (2ull + d) * sizeof(f32);
+    return threads_count() * attn_thread_bytes(nh, nkv, d, block_rows) + parts;
 }
 
 static void attn_task(const void *owner, u32 task, u32 worker)
@@ -294,17 +303,76 @@ static void attn_task(const void *owner, u32 task, u32 worker)
     cpu.level->attn(p, at.span, at.part, at.lo, at.hi, work, cpu.reference);
 }
 
+/* Tiles [lo, lo + tiles) of every row: first their parts, then the joined sums. */
+struct wave_job {
+    const struct ops_attn *p;
+    f32 *parts, *sums;                  /* [rows, WAVE_TILES, nh, 2 + d], [rows, nh, 2 + d]    */
+    u64  lo;
+    u32  tiles;
+};
+
+static u64 tiles_seen(const struct ops_attn *p, struct span_task at)
+{
+    return (at.span->pos + (at.lo - at.span->lo)) / p->block_rows + 1;
+}
+
+static void wave_part_task(const void *owner, u32 task, u32 worker)
+{
+    const struct wave_job *job = owner;
+    const struct ops_attn *p = job->p;
+    struct span_task at = span_task_at(p->span, 1, p->nkv * job->tiles, task);
+    u32 group = at.part / job->tiles, tile = at.part % job->tiles;
+    u64 head = ((u64)at.lo * WAVE_TILES + tile) * p->nh + group * (p->nh / p->nkv);
+    if (job->lo + tile >= tiles_seen(p, at)) return;
+    cpu.level->attn_part(p, at.span, group, at.lo, job->lo + tile,
+                         (u8 *)p->work + worker * attn_thread_bytes(p->nh, p->nkv, p->d,
+                                                                    p->block_rows),
+                         job->parts + head * (2 + p->d), cpu.reference);
+}
+
+static void wave_join_task(const void *owner, u32 task, u32 worker)
+{
+    const struct wave_job *job = owner;
+    const struct ops_attn *p = job->p;
+    (void)worker;
+    struct span_task at = span_task_at(p->span, 1, p->nh, task);
+    u64 tiles = tiles_seen(p, at), size = 2 + p->d;
+    if (job->lo >= tiles) return;
+    u32 count = (u32)MIN((u64)job->tiles, tiles - job->lo);
+    cpu.level->attn_join(p, at.lo, at.part,
+                         job->parts + ((u64)at.lo * WAVE_TILES * p->nh + at.part) * size,
+                         p->nh * size, count, job->sums + ((u64)at.lo * p->nh + at.part) * size,
+                         job->lo == 0, job->lo + count == tiles, cpu.reference);
+}
+
+static void attn_waves(const struct ops_attn *p, u64 tiles)
+{
+    u64 threads = threads_count() * attn_thread_bytes(p->nh, p->nkv, p->d, p->block_rows);
+    struct wave_job job = { .p = p, .parts = (f32 *)(void *)((u8 *)p->work + threads) };
+    u64 head = 2 + p->d, work = (u64)p->rows * p->nh * p->block_rows * p->d * 2;
+    job.sums = job.parts + (u64)p->rows * WAVE_TILES * p->nh * head;
+    for (job.lo = 0; job.lo < tiles; job.lo += job.tiles) {
+        job.tiles = (u32)MIN((u64)WAVE_TILES, tiles - job.lo);
+        threads_run(wave_part_task, &job, p->rows * p->nkv * job.tiles, work * job.tiles);
+        threads_run(wave_join_task, &job, p->rows * p->nh, p->rows * p->nh * head * job.tiles);
+    }
+}
+
 static enum err cpu_attn(const struct ops_attn *p)
 {
     ASSERT(p->d <= HEAD_DIM_CAP && p->nh % p->nkv == 0);
     u32 each = attn_rows_each(p->nh, p->nkv);
-    u64 keys = 0;
+    u64 keys = 0, tiles = 0;
     for (u32 i = 0; i < p->span_count; i++) {
         const struct ops_span *s = &p->span[i];
         keys += (s->hi - s->lo) * (s->pos + (s->hi - s->lo) / 2 + 1);
+        if (s->hi > s->lo)
+            tiles = MAX(tiles, (s->pos + (s->hi - s->lo) - 1) / p->block_rows + 1);
     }
-    threads_run(attn_task, p, span_tasks(p->span, p->span_count, each, p->nkv),
-                keys * p->nh * p->d * 2);
+    if (attn_in_waves(p->rows, p->nkv) && tiles >= WAVE_TILES_LEAST) attn_waves(p, tiles);
+    else
+        threads_run(attn_task, p, span_tasks(p->span, p->span_count, each, p->nkv),
+                    keys * p->nh * p->d * 2);
     return OK;
 }
 

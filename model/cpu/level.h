@@ -38,6 +38,14 @@ struct cpu_level {
     /* Rows [lo, hi) of one span for the query heads of kv head `group`. */
     void (*attn)(const struct ops_attn *p, const struct ops_span *span, u32 group, u32 lo, u32 hi,
                  u8 *work, bool reference);
+    /* One tile of keys for one row: the part of each query head of kv head `group`, f32 [2 + d]
+     * a head: maximum, sum, weighted values.  For long contexts over few rows. */
+    void (*attn_part)(const struct ops_attn *p, const struct ops_span *span, u32 group, u32 row,
+                      u64 tile, u8 *work, f32 *part, bool reference);
+    /* Parts of `count` tiles, `stride` values apart, joined left to right to `sum` (like a part;
+     * `first`: it is empty); `last`: y of the row's head is made of it. */
+    void (*attn_join)(const struct ops_attn *p, u32 row, u32 head, const f32 *parts, u64 stride,
+                      u32 count, f32 *sum, bool first, bool last, bool reference);
     /* Channels [c_lo, c_hi) of all rows of one span; their tail is updated. */
     void (*conv)(const struct ops_conv *p, const struct ops_span *span, u32 c_lo, u32 c_hi,
                  bool reference);

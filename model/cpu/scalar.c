@@ -219,6 +219,29 @@ static u64 scalar_attn_bytes(u32 heads, u32 d, u32 block_rows)
     return ALIGN_UP((2ull * d + block_rows) * sizeof(f32), 256);
 }
 
+/* m' = max; l and acc of both sides scaled to it and added, the earlier side first. */
+static void join_tile(struct tile *sum, const struct tile *tile, u32 d)
+{
+    f32 m = sum->m > tile->m ? sum->m : tile->m;
+    f32 c = maths_exp(sum->m - m), c_tile = maths_exp(tile->m - m);
+    sum->l = HF_FMA(sum->l, c, tile->l * c_tile);
+    for (u32 i = 0; i < d; i++) sum->acc[i] = HF_FMA(sum->acc[i], c, tile->acc[i] * c_tile);
+    sum->m = m;
+}
+
+/* y = R(R(acc / l) sigmoid(gate)). */
+static void finish_head(const struct ops_attn *p, u32 r, u32 h, const struct tile *sum,
+                        bool reference)
+{
+    u32 d = p->d;
+    const f32 *gate = (const f32 *)p->qg + ((u64)r * p->nh + h) * 2 * d + d;
+    f32 *y = (f32 *)p->y + ((u64)r * p->nh + h) * d;
+    for (u32 i = 0; i < d; i++) {
+        f32 value = rounded(sum->acc[i] / sum->l, reference);
+        y[i] = rounded(value * maths_sigmoid(gate[i]), reference);
+    }
+}
+
 static void attend_row(const struct ops_attn *p, const struct ops_span *span, u32 r, u32 h,
                        f32 *work, bool reference)
 {
@@ -226,26 +249,12 @@ static void attend_row(const struct ops_attn *p, const struct ops_span *span, u3
     u64 t = span->pos + (r - span->lo);
     const f32 *q = (const f32 *)p->q + ((u64)r * p->nh + h) * d;
     f32 *weight = work + 2 * d;
-    struct tile sum = { .acc = work };
-    for (u64 j = 0; j <= t / p->block_rows; j++) {
-        f32 *acc = j == 0 ? work : work + d;
-        struct tile tile = attend_tile(p, span, q, g, j * p->block_rows, t, weight, acc, reference);
-        if (j == 0) {
-            sum = tile;
-            continue;
-        }
-        f32 m = sum.m > tile.m ? sum.m : tile.m;
-        f32 c = maths_exp(sum.m - m), c_tile = maths_exp(tile.m - m);
-        sum.l = HF_FMA(sum.l, c, tile.l * c_tile);
-        for (u32 i = 0; i < d; i++) sum.acc[i] = HF_FMA(sum.acc[i], c, tile.acc[i] * c_tile);
-        sum.m = m;
+    struct tile sum = attend_tile(p, span, q, g, 0, t, weight, work, reference);
+    for (u64 first = p->block_rows; first <= t; first += p->block_rows) {
+        struct tile tile = attend_tile(p, span, q, g, first, t, weight, work + d, reference);
+        join_tile(&sum, &tile, d);
     }
-    const f32 *gate = (const f32 *)p->qg + ((u64)r * p->nh + h) * 2 * d + d;
-    f32 *y = (f32 *)p->y + ((u64)r * p->nh + h) * d;
-    for (u32 i = 0; i < d; i++) {
-        f32 value = rounded(sum.acc[i] / sum.l, reference);
-        y[i] = rounded(value * maths_sigmoid(gate[i]), reference);
-    }
+    finish_head(p, r, h, &sum, reference);
 }
 
 static void scalar_attn(const struct ops_attn *p, const struct ops_span *span, u32 group, u32 lo,
@@ -255,6 +264,38 @@ static void scalar_attn(const struct ops_attn *p, const struct ops_span *span, u
     for (u32 r = lo; r < hi; r++)
         for (u32 h = group * heads; h < (group + 1) * heads; h++)
             attend_row(p, span, r, h, (f32 *)(void *)work, reference);
+}
+
+static void scalar_attn_part(const struct ops_attn *p, const struct ops_span *span, u32 group,
+                             u32 row, u64 tile, u8 *work, f32 *part, bool reference)
+{
+    u32 heads = p->nh / p->nkv, d = p->d;
+    for (u32 h = group * heads; h < (group + 1) * heads; h++, part += 2 + d) {
+        const f32 *q = (const f32 *)p->q + ((u64)row * p->nh + h) * d;
+        struct tile t = attend_tile(p, span, q, group, tile * p->block_rows,
+                                    span->pos + (row - span->lo), (f32 *)(void *)work, part + 2,
+                                    reference);
+        part[0] = t.m;
+        part[1] = t.l;
+    }
+}
+
+static void scalar_attn_join(const struct ops_attn *p, u32 row, u32 head, const f32 *parts,
+                             u64 stride, u32 count, f32 *sum, bool first, bool last,
+                             bool reference)
+{
+    u32 d = p->d;
+    if (first) memcpy(sum, parts, (2 + d) * sizeof(f32));
+    struct tile all = { sum[0], sum[1], sum + 2 };
+    for (u32 i = first ? 1 : 0; i < count; i++) {
+        const f32 *part = parts + i * stride;
+        f32 acc[d];
+        memcpy(acc, part + 2, d * sizeof(f32));
+        join_tile(&all, &(struct tile){ part[0], part[1], acc }, d);
+    }
+    sum[0] = all.m;
+    sum[1] = all.l;
+    if (last) finish_head(p, row, head, &all, reference);
 }
 
 /* ---- convolution ----------------------------------------------------------------------------- */
@@ -357,6 +398,8 @@ const struct cpu_level scalar_level = {
     .attn_rows = scalar_attn_rows,
     .attn_bytes = scalar_attn_bytes,
     .attn = scalar_attn,
+    .attn_part = scalar_attn_part,
+    .attn_join = scalar_attn_join,
     .conv = scalar_conv,
     .gdn_gates = scalar_gdn_gates,
     .gdn_rule = scalar_gdn_rule,
