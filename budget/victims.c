@@ -179,10 +179,10 @@ static void count_unit(struct victims *v, u32 u, u32 class, bool back, struct ch
 static void push_last(struct victims *v, u32 u)
 {
     u32 who = v->scratch->who[u];
-    struct budget_candidate *end = &v->scratch->heap[v->heap_count];
     if (!v->pushing || who == 0 || total_of(&v->scratch->left[u]) != 1) return;
-    if (v->heap_count == BUDGET_HEAP_CAP || !candidate_of(v, who - 1, end)) return;
-    heap_rise(v, v->heap_count++);
+    if (v->heap_count == BUDGET_HEAP_CAP) return;
+    if (candidate_of(v, who - 1, &v->scratch->heap[v->heap_count]))
+        heap_rise(v, v->heap_count++);
 }
 
 /* The record goes (or stays after all). */

@@ -244,19 +244,18 @@ static void clear(struct engine *e, const struct command_row *row, struct json_o
 
 enum { COMMAND_SET_RECORDS = 512 };
 
-/* What is over the cap goes at once: caches by the gate, units that turns were granted and have not
- * used, then idle conversations, the longest unused first, when live rows are over.  Each round of
- * the loop drops a record. */
-static enum err set_cap(struct engine *e, u32 node, u64 cap_bytes, struct budget_plan *plan)
+/* Brings `node` under its cap: caches by a gate, units that turns were granted and have not used,
+ * then idle conversations, the longest unused first, when live rows are over.  Each round of the
+ * loop drops a record. */
+static enum err take_over(struct engine *e, u32 node, struct budget_plan *plan)
 {
     static struct budget_record records[COMMAND_SET_RECORDS];
     const struct tier_hit none = { .record = NONE };
     struct budget_graph *g = e->set.graph;
-    u64 before = g->node[node].cap_bytes;
-    TRY(budget_graph_cap(g, node, cap_bytes));
-    for (u32 i = turn_next(0); i != NONE && cap_bytes < before; i = turn_next(i + 1))
-        if (node == resident_node()) resident_pool_drop(&turn_at(i)->pool);
-    TRY(budget_gate_set(g, node, cap_bytes, &(struct budget_ask){
+    if (g->node[node].over)
+        for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1))
+            resident_pool_drop(&turn_at(i)->pool);
+    TRY(budget_gate_set(g, node, g->node[node].cap_bytes, &(struct budget_ask){
         .records = records, .record_count = resident_victims(records, COMMAND_SET_RECORDS),
     }, plan));
     while (g->node[node].over && wants_relieve(e, &none, NONE) > 0) {
@@ -264,8 +263,23 @@ static enum err set_cap(struct engine *e, u32 node, u64 cap_bytes, struct budget
         arena_trim(state_sections_arena(), 0);
         budget_graph_refresh(g);
     }
+    e->over = e->over || g->node[node].over;
+    e->over_turns = e->counts.turns;
     e->check = true;
     return OK;
+}
+
+/* What running turns were over when a cap was lowered goes once they end. */
+static void settle_caps(struct engine *e)
+{
+    static struct budget_plan plan;
+    struct budget_graph *g = e->set.graph;
+    if (!e->over || e->over_turns == e->counts.turns) return;
+    e->over = false;
+    budget_graph_refresh(g);
+    for (u32 n = 0; n < g->node_count; n++)
+        if (g->node[n].over && take_over(e, n, &plan) != OK) e->over = true;
+    e->over_turns = e->counts.turns;
 }
 
 static enum err set(struct engine *e, const struct command_row *row, struct json_out *out)
@@ -283,7 +297,8 @@ static enum err set(struct engine *e, const struct command_row *row, struct json
         return fail(ERR_USAGE, "set %s: a cap in bytes, or none, not \"%.40s\"", row->tier,
                     row->session);
     u64 evicted = e->counts.evicted;
-    TRY(set_cap(e, node, cap, &plan));
+    TRY(budget_graph_cap(g, node, cap));
+    TRY(take_over(e, node, &plan));
     u64 used = g->node[node].used_bytes;
     int bytes = snprintf(line, sizeof line, "%s: cap %s%s, %llu bytes used%s; given up: %u records,"
                          " %llu conversations\n", row->tier, any ? "none" : row->session,
@@ -360,6 +375,7 @@ static void serve_row(struct engine *e, struct command_row *row)
 
 void command_pass(struct engine *e)
 {
+    settle_caps(e);
     if (pushed_count == 0) return;
     for (u32 i = 0; i < COMMAND_CAP; i++) {
         if (rows[i].state != COMMAND_PUSHED) continue;

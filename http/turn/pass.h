@@ -79,6 +79,8 @@ struct engine {
     u32  slot_turn[SLOT_CAP];       /* turn in each slot, or NONE                             */
     bool moved;                     /* some pass did something in this round                  */
     bool check;                     /* tables changed: engine_check has work                  */
+    bool over;                      /* running turns hold more than a cap that was lowered    */
+    u64  over_turns;                /* counts.turns when that was last looked at              */
     bool draining;
     u64  drain_until_us;
     struct engine_counts counts;
