@@ -158,11 +158,22 @@ static bool same_bytes(struct walk *w, struct at *sent, struct at *row, struct a
     }
 }
 
+/* Over ids that are the same in both, none of them hidden. */
+static void same_ids(struct walk *w, struct at *sent, struct at *row)
+{
+    const u64 *key = w->prompt->key, *rows = w->record->key;
+    while (sent->id < w->prompt->count && row->id < w->record->count &&
+           key[sent->id] == rows[row->id] && is_text(w, key[sent->id]) &&
+           hidden_hi(w, row->id) == 0)
+        sync(w, ++sent->id, ++row->id);
+}
+
 /* From (i, j) to the next tag of both, by bytes; `soft`: blanks at the start do not count. */
 static bool match_text(struct walk *w, bool soft)
 {
     struct at sent = { w->i, 0 }, row = { w->j, 0 };
     for (;;) {
+        if (!soft && sent.byte == 0 && row.byte == 0) same_ids(w, &sent, &row);
         struct at sent_end = sent, row_end = row;
         while (!prompt_stops(w, sent_end) && is_blank(byte_at(w, w->prompt->key, sent_end)))
             step(w, w->prompt->key, &sent_end);

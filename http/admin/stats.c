@@ -11,6 +11,7 @@ static struct {
     _Atomic u64 status[STATS_CLASS_COUNT];              /* by hundreds; [0] = 429 and 503        */
     _Atomic u64 prompt_tokens, cached_tokens, forwarded_tokens, generated_tokens;
     _Atomic u64 source_turns[SOURCE_COUNT], source_tokens[SOURCE_COUNT];
+    _Atomic u64 served_turns[SERVED_COUNT];
     _Atomic u64 restore_us, prefill_us, decode_us, queue_us, ttft_us;
     _Atomic u64 turn_us, row_us;                        /* running averages                      */
 } row;
@@ -35,6 +36,7 @@ void stats_turn(const struct turn_result *result, u64 prompt_tokens, u64 total_u
     atomic_fetch_add(&row.cached_tokens, result->cached);
     atomic_fetch_add(&row.forwarded_tokens, result->forwarded);
     atomic_fetch_add(&row.generated_tokens, result->generated);
+    if (result->served < SERVED_COUNT) atomic_fetch_add(&row.served_turns[result->served], 1);
     if (result->source < SOURCE_COUNT) {
         atomic_fetch_add(&row.source_turns[result->source], 1);
         atomic_fetch_add(&row.source_tokens[result->source], result->cached);
@@ -97,6 +99,11 @@ void stats_metrics(struct text *out)
     for (u32 i = 0; i < SOURCE_COUNT; i++)
         text_f(out, "holdfast_turns_by_source_total{source=\"%s\"} %llu\n", turn_source_word[i],
                (ull)atomic_load(&row.source_turns[i]));
+    text_str(out, "# HELP holdfast_turns_by_served_total Turns by whose ids their prompt was.\n"
+             "# TYPE holdfast_turns_by_served_total counter\n");
+    for (u32 i = 0; i < SERVED_COUNT; i++)
+        text_f(out, "holdfast_turns_by_served_total{served=\"%s\"} %llu\n", turn_served_word[i],
+               (ull)atomic_load(&row.served_turns[i]));
     text_str(out, "# HELP holdfast_responses_total Answers by class of status.\n"
              "# TYPE holdfast_responses_total counter\n");
     for (u32 i = 1; i < STATS_CLASS_COUNT; i++)

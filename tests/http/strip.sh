@@ -90,6 +90,8 @@ with tempfile.TemporaryDirectory() as folder:
         _, stats = s.get("/v1/cache/stats")
         turns = stats["turns"]
         t.check(turns["aligned"] == 21 and turns["aligned_tokens"] > 0 and turns["hidden_tokens"] > 0, f"stats: {turns}")
+        _, metrics = s.get("/metrics")
+        t.check('holdfast_turns_by_served_total{served="aligned"} 21' in metrics, f"metrics: {metrics}")
         t.check(any("served=aligned" in x for x in s.log().splitlines()), "the log line says aligned")
     with Server(flags + ["--end-align-reasoning", "off"]) as s:
         for i, (u, h, m) in enumerate(talk(s, "off", {})):
