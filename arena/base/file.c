@@ -3,6 +3,8 @@
  * Plain pread and pwrite.  One fault countdown covers every call that reaches the disk. */
 #include "arena/base/file.h"
 
+#include "arena/base/file_log.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,27 +18,12 @@
 
 enum { TRANSFER_BYTES_MAX = 1 << 30 };  /* Linux moves a little less than 2 GiB a call         */
 
-static _Atomic u32 fail_left;
-
-void file_fail(u32 nth)
-{
-    atomic_store(&fail_left, nth);
-}
-
-u32 file_fail_left(void)
-{
-    return atomic_load(&fail_left);
-}
-
-/* True when the call about to be made is the one that fails; errno is then EIO. */
+/* True when the call about to be made is the one that fails; errno says why.  A short count is for
+ * transfers alone: other calls go on. */
 static bool fault(void)
 {
-    u32 left = atomic_load(&fail_left);
-    if (left == 0) return false;
-    atomic_store(&fail_left, left - 1);
-    if (left > 1) return false;
-    errno = EIO;
-    return true;
+    enum file_fault kind = file_log_fault();
+    return kind != FILE_FAULT_NONE && kind != FILE_FAULT_SHORT;
 }
 
 static enum err fail_at(const char *doing, const char *path)
@@ -90,7 +77,18 @@ enum err file_open(const char *path, enum file_open how, u32 mode, int *fd_out)
         [FILE_OPEN_CREATE] = O_RDWR | O_CREAT, [FILE_OPEN_APPEND] = O_RDWR | O_CREAT | O_APPEND,
     };
     ASSERT((u32)how < COUNT_OF(flags));
+    bool made = how >= FILE_OPEN_CREATE && !file_exists(path);
     int fd = fault() ? -1 : open(path, flags[how] | O_CLOEXEC, (mode_t)mode);
+    if (fd < 0) return fail_at("opening", path);
+    if (made) file_log_add(FILE_CALL_CREATE, fd, path, NULL, 0, NULL, 0);
+    *fd_out = fd;
+    return OK;
+}
+
+enum err file_open_direct(const char *path, int *fd_out)
+{
+    int fd = fault() ? -1 : open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
+    if (fd < 0 && errno == EINVAL) fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fail_at("opening", path);
     *fd_out = fd;
     return OK;
@@ -101,13 +99,24 @@ void file_close(int fd)
     if (fd >= 0) close(fd);
 }
 
+/* Half of a transfer that a fault cuts, in whole pages when it came in pages: direct I/O takes
+ * nothing else. */
+static u64 half_of(u64 bytes)
+{
+    if (bytes % FILE_PAGE_BYTES != 0) return bytes / 2;
+    return MAX(ALIGN_DOWN(bytes / 2, FILE_PAGE_BYTES), FILE_PAGE_BYTES);
+}
+
 enum err file_read_at(int fd, u64 offset, void *to, u64 bytes)
 {
     u8 *at = to;
     u64 done = 0;
     while (done < bytes) {              /* each round reads, ends the file or fails           */
         u64 want = MIN(bytes - done, TRANSFER_BYTES_MAX);
-        ssize_t got = fault() ? -1 : pread(fd, at + done, want, (off_t)(offset + done));
+        enum file_fault kind = file_log_fault();
+        if (kind == FILE_FAULT_SHORT && want > 1) want = half_of(want);
+        bool broken = kind != FILE_FAULT_NONE && kind != FILE_FAULT_SHORT;
+        ssize_t got = broken ? -1 : pread(fd, at + done, want, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return fail_fd("reading", fd);
         if (got == 0) {
@@ -127,12 +136,17 @@ static enum err write_all(int fd, bool append, u64 offset, const void *from, u64
     u64 done = 0;
     while (done < bytes) {              /* each round writes or fails                         */
         u64 want = MIN(bytes - done, TRANSFER_BYTES_MAX);
-        bool broken = fault();
-        if (broken) want /= 2;          /* a fault leaves half of its bytes                   */
+        enum file_fault kind = file_log_fault();
+        bool broken = kind != FILE_FAULT_NONE && kind != FILE_FAULT_SHORT;
+        i32 why = errno;
+        if (kind != FILE_FAULT_NONE) want = kind == FILE_FAULT_DEAD ? 0 : half_of(want);
         ssize_t got = append ? write(fd, at + done, want)
                              : pwrite(fd, at + done, want, (off_t)(offset + done));
-        if (broken) errno = EIO;
         if (!broken && got < 0 && errno == EINTR) continue;
+        if (got < 0) why = errno;
+        if (got > 0)
+            file_log_add(FILE_CALL_WRITE, fd, NULL, NULL, offset + done, at + done, (u64)got);
+        errno = why;
         if (broken || got < 0) return fail_fd("writing", fd);
         done += (u64)got;
     }
@@ -152,6 +166,7 @@ enum err file_append(int fd, const void *from, u64 bytes)
 enum err file_sync(int fd)
 {
     if (fault() || fsync(fd) != 0) return fail_fd("syncing", fd);
+    file_log_add(FILE_CALL_SYNC, fd, NULL, NULL, 0, NULL, 0);
     return OK;
 }
 
@@ -193,12 +208,13 @@ static enum err sync_folder(const char *path)
     TRY(folder_of(path, folder));
     int fd = fault() ? -1 : open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return fail_at("opening", folder);
-    enum err err = file_sync(fd);
+    enum err err = fault() || fsync(fd) != 0 ? fail_at("syncing", folder) : OK;
+    if (err == OK) file_log_add(FILE_CALL_SYNC_FOLDER, -1, folder, NULL, 0, NULL, 0);
     file_close(fd);
     return err;
 }
 
-enum err file_draft_begin(const char *path, u32 mode, struct file_draft *out)
+static enum err draft_begin(const char *path, u32 mode, i32 flags, struct file_draft *out)
 {
     static _Atomic u32 serial;
     char folder[FILE_PATH_BYTES];
@@ -207,9 +223,20 @@ enum err file_draft_begin(const char *path, u32 mode, struct file_draft *out)
     i32 bytes = snprintf(out->name, sizeof out->name, "%s.%d-%u.tmp", path, (int)getpid(),
                          atomic_fetch_add(&serial, 1));
     ASSERT(bytes > 0 && bytes < FILE_PATH_BYTES);
-    out->fd = fault() ? -1 : open(out->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
+    out->fd = fault() ? -1 : open(out->name, flags | O_CREAT | O_EXCL | O_CLOEXEC, (mode_t)mode);
     if (out->fd < 0) return fail_at("creating", out->name);
+    file_log_add(FILE_CALL_CREATE, out->fd, out->name, NULL, 0, NULL, 0);
     return OK;
+}
+
+enum err file_draft_begin(const char *path, u32 mode, struct file_draft *out)
+{
+    return draft_begin(path, mode, O_RDWR, out);
+}
+
+enum err file_draft_direct(const char *path, u32 mode, bool direct, struct file_draft *out)
+{
+    return draft_begin(path, mode, direct ? O_RDWR | O_DIRECT : O_RDWR, out);
 }
 
 enum err file_draft_end(struct file_draft *draft)
@@ -221,6 +248,7 @@ enum err file_draft_end(struct file_draft *draft)
         file_draft_drop(draft);
         return err;
     }
+    file_log_add(FILE_CALL_RENAME, draft->fd, draft->path, draft->name, 0, NULL, 0);
     file_close(draft->fd);
     draft->fd = -1;
     return sync_folder(draft->path);
@@ -231,7 +259,8 @@ void file_draft_drop(struct file_draft *draft)
     if (draft->fd < 0) return;
     file_close(draft->fd);
     draft->fd = -1;
-    unlink(draft->name);
+    if (file_log_fault() >= FILE_FAULT_KILL || unlink(draft->name) != 0) return;
+    file_log_add(FILE_CALL_REMOVE, -1, draft->name, NULL, 0, NULL, 0);
 }
 
 enum err file_commit(const char *path, const void *from, u64 bytes, u32 mode)
@@ -248,7 +277,53 @@ enum err file_commit(const char *path, const void *from, u64 bytes, u32 mode)
 
 enum err file_remove(const char *path)
 {
-    if (fault() || (unlink(path) != 0 && errno != ENOENT)) return fail_at("removing", path);
+    if (fault()) return fail_at("removing", path);
+    if (unlink(path) != 0) return errno == ENOENT ? OK : fail_at("removing", path);
+    file_log_add(FILE_CALL_REMOVE, -1, path, NULL, 0, NULL, 0);
+    return OK;
+}
+
+enum err file_remove_folder(const char *path)
+{
+    struct file_list list;
+    char name[FILE_PATH_BYTES];
+    TRY(file_list_open(path, &list));
+    enum err err = OK;
+    while (err == OK && file_list_next(&list)) {
+        err = file_join(path, list.name, name);
+        if (err == OK) err = file_remove(name);
+    }
+    file_list_close(&list);
+    if (err == OK && (fault() || rmdir(path) != 0)) err = fail_at("removing folder", path);
+    return err;
+}
+
+enum err file_private(const char *path)
+{
+    struct file_stat s;
+    TRY(file_stat(path, &s));
+    if (!s.folder) return fail(ERR_IO, "%s is not a folder", path);
+    if (s.owner != geteuid())
+        return fail(ERR_IO, "%s belongs to user %u, not to us (%u)", path, s.owner, geteuid());
+    if ((s.mode & 077) != 0)
+        return fail(ERR_IO, "%s has mode %04o, others may look into it: expected 0700", path,
+                    s.mode);
+    return OK;
+}
+
+enum err file_probe_direct(const char *folder, bool *direct_out)
+{
+    static _Alignas(FILE_PAGE_BYTES) u8 page[FILE_PAGE_BYTES];
+    char path[FILE_PATH_BYTES];
+    TRY(file_join(folder, "probe.tmp", path));
+    int fd = fault() ? -1 : open(path, O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+    bool refused = fd < 0 && errno == EINVAL;
+    if (fd < 0 && !refused) return fail_at("creating", path);
+    bool direct = fd >= 0 && pwrite(fd, page, sizeof page, 0) == (ssize_t)sizeof page &&
+                  pread(fd, page, sizeof page, 0) == (ssize_t)sizeof page;
+    file_close(fd);
+    unlink(path);
+    *direct_out = direct;
     return OK;
 }
 
@@ -262,8 +337,11 @@ enum err file_make_folder(const char *path, u32 mode)
         if (path[i] != '/' && path[i] != 0) continue;
         memcpy(part, path, i);
         part[i] = 0;
-        if (fault() || (mkdir(part, (mode_t)mode) != 0 && errno != EEXIST))
-            return fail_at("making folder", part);
+        bool broken = fault();
+        if (!broken && mkdir(part, (mode_t)mode) == 0) {
+            file_log_add(FILE_CALL_FOLDER, -1, part, NULL, 0, NULL, 0);
+            TRY(sync_folder(part));
+        } else if (broken || errno != EEXIST) return fail_at("making folder", part);
     }
     struct file_stat s;
     TRY(file_stat(path, &s));
