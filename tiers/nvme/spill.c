@@ -1,0 +1,475 @@
+/* tiers/nvme/spill.c - entries: save, manifest, find, let go. */
+#include "tiers/nvme/spill.h"
+
+#include "arena/base/log.h"
+#include "arena/heap.h"
+#include "arena/table.h"
+#include "tiers/value.h"
+
+#include <string.h>
+
+static struct {
+    struct spill_row *row;
+    u32 cap;
+    u64 cap_bytes;
+    const struct fingerprint *place;
+    struct spill_counts counts;
+} own;
+
+u64 spill_table_bytes(u32 row_cap) { return (u64)row_cap * sizeof(struct spill_row) + 64; }
+
+enum err spill_open(u32 table_arena, u32 row_cap, const struct fingerprint *place, u64 cap_bytes)
+{
+    memset(&own, 0, sizeof own);
+    own.cap = row_cap;
+    own.cap_bytes = cap_bytes;
+    own.place = place;
+    return arena_table_take(table_arena, "spill", sizeof *own.row, row_cap, &own.row);
+}
+
+void spill_close(void)
+{
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1)) pack_out_close(&own.row[i].file);
+    own.cap = 0;
+}
+
+void spill_cap(u64 bytes) { own.cap_bytes = bytes; }
+
+struct spill_row *spill_at(u32 row)
+{
+    ASSERT(row < own.cap && own.row[row].state != SPILL_FREE);
+    return &own.row[row];
+}
+
+u32 spill_next(u32 from)
+{
+    for (u32 i = from; i < own.cap; i++)
+        if (own.row[i].state != SPILL_FREE) return i;
+    return NONE;
+}
+
+static u32 find_session(const u64 session[2], bool complete)
+{
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1))
+        if (memcmp(own.row[i].talk.session, session, 2 * sizeof *session) == 0 &&
+            (own.row[i].state == SPILL_COMPLETE) == complete) return i;
+    return NONE;
+}
+
+u32 spill_session(const u64 session[2]) { return find_session(session, true); }
+
+struct spill_counts spill_counts(void)
+{
+    own.counts.rows = 0;
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1)) own.counts.rows++;
+    return own.counts;
+}
+
+/* ------------------------------------------------------------------ users */
+
+static u64 top_line(const struct manifest *m)
+{
+    return ALIGN_DOWN(m->length, state_shape()->grid_rows);
+}
+
+static bool off_line(u64 pos) { return pos % state_shape()->grid_rows != 0; }
+
+/* The row lets go of its pieces; whoever it is the last user of is doomed. */
+static void let_go(struct spill_row *r)
+{
+    if (r->top != NONE) pieces_unuse(r->top);
+    if (r->tail != NONE) pieces_unuse(r->tail);
+    for (u32 i = 0; i < r->talk.anchor_count; i++)
+        if (r->anchor[i] != NONE) pieces_unuse(r->anchor[i]);
+    pack_out_close(&r->file);
+    *r = (struct spill_row){ .state = SPILL_FREE };
+}
+
+static void remove_manifest(const struct manifest *m)
+{
+    struct writer_ask ask = { .kind = WRITER_REMOVE, .owner = NONE };
+    char path[FILE_PATH_BYTES];
+    manifest_name(m->session, ask.name);
+    if (writer_submit(&ask)) return;
+    if (file_join(own.place->folder, ask.name, path) == OK && file_remove(path) != OK)
+        log_line(LOG_LEVEL_WARN, "cache folder: %s", err_last()->text);
+}
+
+/* An entry goes, its manifest first when it has one on disk. */
+static void drop(u32 row)
+{
+    struct spill_row *r = &own.row[row];
+    if (r->state == SPILL_COMPLETE) remove_manifest(&r->talk);
+    let_go(r);
+    own.counts.dropped++;
+}
+
+static bool doomed(u32 piece) { return piece != NONE && pieces_row(piece)->doomed; }
+
+static bool uses_doomed(const struct spill_row *r)
+{
+    if (doomed(r->top) || doomed(r->tail)) return true;
+    for (u32 at = r->top; at != NONE; at = pieces_below(at))
+        if (doomed(at)) return true;
+    for (u32 i = 0; i < r->talk.anchor_count; i++)
+        if (doomed(r->anchor[i])) return true;
+    return false;
+}
+
+void spill_check(void)
+{
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1))
+        if (own.row[i].state != SPILL_MANIFEST && uses_doomed(&own.row[i])) drop(i);
+    pieces_reap();
+}
+
+/* ------------------------------------------------------------------ save */
+
+/* Which anchors are kept: the newest, as many as fit and are at or below the rows. */
+static u32 first_anchor(const struct anchor_list *list, u32 *count_out)
+{
+    u32 count = anchors_count(list), first = count - MIN(count, MANIFEST_ANCHORS);
+    *count_out = count - first;
+    return first;
+}
+
+static enum err save_anchors(const struct spill_source *source, const u64 (*lines)[2],
+                             struct spill_row *r, u64 now_s)
+{
+    u32 count, first = first_anchor(source->anchors, &count);
+    for (u32 i = 0; i < count; i++) {
+        const struct anchor_row *a = &source->anchors->row[first + i];
+        u32 n = r->talk.anchor_count, piece;
+        if (a->pos == 0 || a->pos > source->rows.rows) continue;
+        TRY(transfer_anchor(&source->rows, lines, a->pos, a->unit, source->always, now_s, &piece));
+        const struct piece_row *p = pieces_row(piece);
+        r->talk.anchor[n] = (struct manifest_anchor){ .pos = a->pos, .kind = a->kind,
+            .name = { p->name[0], p->name[1] }, .head = a->head != 0 };
+        r->anchor[n] = off_line(a->pos) ? piece : NONE;
+        if (r->anchor[n] != NONE) pieces_use(piece);
+        r->talk.anchor_count++;
+    }
+    return OK;
+}
+
+static enum err save_files(const struct spill_source *source, struct spill_row *r, u64 now_s)
+{
+    u64 line_count, line = ALIGN_DOWN(source->rows.rows, state_shape()->grid_rows);
+    const u64 (*lines)[2] = transfer_lines(&source->rows, &line_count);
+    u32 top = NONE, tail = NONE;
+    enum err err = transfer_chunks(&source->rows, lines, source->from, line, source->always, now_s,
+                                   &top);
+    if (top != NONE) {                  /* also after an error: to let go of what was begun   */
+        pieces_use(top);
+        r->top = top;
+    }
+    if (err != OK) return err;
+    if (top != NONE) memcpy(r->talk.top, pieces_row(top)->name, sizeof r->talk.top);
+    if (line < source->rows.rows) {
+        TRY(transfer_tail(&source->rows, lines, source->always, now_s, &tail));
+        pieces_use(tail);
+        r->tail = tail;
+        memcpy(r->talk.tail, pieces_row(tail)->name, sizeof r->talk.tail);
+    }
+    return save_anchors(source, lines, r, now_s);
+}
+
+/* Bytes a save may add at most. */
+static u64 save_bytes(const struct spill_source *source)
+{
+    const struct state_shape *shape = state_shape();
+    u64 g = shape->grid_rows, rows = source->rows.rows, bytes = 0;
+    u64 from = ALIGN_DOWN(source->from, g);
+    u32 count;
+    first_anchor(source->anchors, &count);
+    for (u64 lo = from; lo < rows; lo += g)
+        bytes += format_bytes(shape, FORMAT_TAIL, lo, MIN(lo + g, rows));
+    return bytes + count * format_bytes(shape, FORMAT_ANCHOR, 0, g);
+}
+
+enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out)
+{
+    u32 row = 0;
+    ASSERT(source->rows.rows > 0);
+    own.counts.saves++;
+    while (row < own.cap && own.row[row].state != SPILL_FREE) row++;
+    enum err err = OK;
+    if (find_session(source->session, false) != NONE)
+        err = fail(ERR_FULL, "a save of that session is under way");
+    else if (!spill_evict(save_bytes(source), now_s))
+        err = fail(ERR_FULL, "--spill-gb has no room for %llu bytes", (ull)save_bytes(source));
+    else if (row == own.cap) err = fail(ERR_FULL, "%u spilled conversations", own.cap);
+    if (err != OK) {
+        own.counts.refused++;
+        return err;
+    }
+    struct spill_row *r = &own.row[row];
+    *r = (struct spill_row){ .top = NONE, .tail = NONE, .state = SPILL_PIECES };
+    r->talk = (struct manifest){
+        .session = { source->session[0], source->session[1] }, .length = source->rows.rows,
+        .head_pos = source->head_pos, .taint = source->taint, .used_s = now_s,
+        .hits = source->hits,
+    };
+    err = save_files(source, r, now_s);
+    if (err == OK) err = manifest_put(&r->talk, source->generations, own.place, &r->file);
+    if (err != OK) {
+        let_go(r);
+        pieces_reap();
+        own.counts.refused++;
+        return err;
+    }
+    pieces_reap();
+    *row_out = row;
+    return OK;
+}
+
+static bool ready(u32 piece) { return piece == NONE || pieces_row(piece)->state == PIECE_READY; }
+
+/* Every file the manifest names is READY. */
+static bool all_ready(const struct spill_row *r)
+{
+    bool good = ready(r->tail) && (r->top == NONE || pieces_complete(r->top));
+    for (u32 i = 0; good && i < r->talk.anchor_count; i++) {
+        u32 line = r->anchor[i] == NONE ? pieces_find(FORMAT_ANCHOR, r->talk.anchor[i].name) : NONE;
+        good = ready(r->anchor[i]) && ready(line);
+    }
+    return good;
+}
+
+void spill_pass(void)
+{
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1)) {
+        struct spill_row *r = &own.row[i];
+        if (r->state != SPILL_PIECES) continue;
+        if (uses_doomed(r)) {
+            own.counts.failed++;
+            let_go(r);
+            pieces_reap();
+            continue;
+        }
+        if (!all_ready(r)) continue;
+        struct writer_ask ask = { .kind = WRITER_BLOB, .owner = i, .always = true,
+                                  .bytes = r->file.bytes, .byte_count = r->file.count };
+        manifest_name(r->talk.session, ask.name);
+        if (writer_submit(&ask)) r->state = SPILL_MANIFEST;     /* else: at the next pass     */
+    }
+}
+
+void spill_written(u32 row, enum err err)
+{
+    struct spill_row *r = spill_at(row);
+    ASSERT(r->state == SPILL_MANIFEST);
+    pack_out_close(&r->file);
+    u32 old = find_session(r->talk.session, true);
+    r->state = SPILL_COMPLETE;
+    if (err != OK || uses_doomed(r)) {
+        own.counts.failed++;
+        drop(row);              /* its name may be old or new on disk: both go, the older too */
+    } else own.counts.complete++;
+    if (old != NONE) let_go(&own.row[old]);
+    pieces_reap();
+}
+
+bool spill_busy(void)
+{
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1))
+        if (own.row[i].state != SPILL_COMPLETE) return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------ find */
+
+/* The piece that holds rows [pos's line, pos) of an entry: its tail, or the chunk of that line. */
+static u32 cover_of(const struct spill_row *r, u64 pos)
+{
+    u64 lo = ALIGN_DOWN(pos, state_shape()->grid_rows);
+    if (r->tail != NONE && lo == top_line(&r->talk)) return r->tail;
+    u32 at = r->top;
+    while (at != NONE && pieces_row(at)->lo > lo) at = pieces_below(at);
+    return at;
+}
+
+/* The prompt has the same key ids below this anchor, and its files are there. */
+static bool usable(const struct spill_row *r, const struct manifest_anchor *a,
+                   const u64 (*lines)[2], const u64 *keys, struct spill_hit *hit)
+{
+    u64 name[2];
+    transfer_name(lines, keys, a->pos, name);
+    if (memcmp(name, a->name, sizeof name) != 0) return false;
+    hit->anchor = pieces_find(FORMAT_ANCHOR, name);
+    if (hit->anchor == NONE || !pieces_complete(hit->anchor)) return false;
+    hit->cover = off_line(a->pos) ? cover_of(r, a->pos) : NONE;
+    return !off_line(a->pos) || (hit->cover != NONE && pieces_complete(hit->cover));
+}
+
+void spill_find(const u64 (*lines)[2], const u64 *keys, u64 limit, u64 best_start,
+                const struct rates *rates, struct spill_hit *out)
+{
+    *out = (struct spill_hit){ .row = NONE, .start = best_start };
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1)) {
+        const struct spill_row *r = &own.row[i];
+        if (r->state != SPILL_COMPLETE) continue;
+        for (u32 j = r->talk.anchor_count; j > 0; j--) {
+            const struct manifest_anchor *a = &r->talk.anchor[j - 1];
+            struct spill_hit here = { .row = i, .start = a->pos };
+            if (a->pos > limit || a->pos <= out->start) continue;
+            if (!usable(r, a, lines, keys, &here)) continue;
+            here.bytes = transfer_bytes(here.anchor, here.cover);
+            if (rates_worth(rates, here.bytes, here.start - best_start)) *out = here;
+            break;
+        }
+    }
+}
+
+/* The manifest's file into memory of the heap, freed by the caller. */
+static enum err read_manifest(const char *name, u8 **bytes_out, u64 *count_out)
+{
+    char path[FILE_PATH_BYTES];
+    struct file_stat stat;
+    TRY(file_join(own.place->folder, name, path));
+    TRY(file_stat(path, &stat));
+    if (stat.bytes > MANIFEST_BYTES_MAX)
+        return fail(ERR_LIMIT, "%s is %llu bytes long", name, (ull)stat.bytes);
+    u8 *bytes = arena_heap_alloc(stat.bytes + 1);
+    if (bytes == NULL) return fail(ERR_MEMORY, "no memory for %s", name);
+    enum err err = file_read(path, bytes, stat.bytes, count_out);
+    if (err == OK) *bytes_out = bytes;
+    else arena_heap_free(bytes);
+    return err;
+}
+
+enum err spill_generations(u32 row, u64 start, struct generation_list *list)
+{
+    char name[MANIFEST_NAME_BYTES];
+    struct manifest m;
+    u8 *bytes = NULL;
+    u64 count = 0;
+    manifest_name(spill_at(row)->talk.session, name);
+    TRY(read_manifest(name, &bytes, &count));
+    enum err err = manifest_get(bytes, count, own.place, &m, list);
+    arena_heap_free(bytes);
+    if (err == OK) end_cut(list, start);
+    return err;
+}
+
+void spill_served(const struct spill_hit *hit, bool good, u64 now_s)
+{
+    own.counts.restored += good;
+    own.counts.read_failed += !good;
+    if (!good || own.row[hit->row].state != SPILL_COMPLETE) return;
+    own.row[hit->row].talk.hits++;
+    own.row[hit->row].talk.used_s = now_s;
+}
+
+/* ------------------------------------------------------------------ scan */
+
+/* The pieces of a manifest, as users; false: rows are missing. */
+static bool adopt(const struct manifest *m, struct spill_row *r)
+{
+    static const u64 none[2];
+    u64 line = top_line(m);
+    bool top = memcmp(m->top, none, sizeof none) != 0, tail = memcmp(m->tail, none, 16) != 0;
+    *r = (struct spill_row){ .talk = *m, .top = NONE, .tail = NONE, .state = SPILL_COMPLETE };
+    if (top != (line > 0) || tail != (line < m->length)) return false;
+    r->top = top ? pieces_find(FORMAT_CHUNK, m->top) : NONE;
+    r->tail = tail ? pieces_find(FORMAT_TAIL, m->tail) : NONE;
+    if (top && (r->top == NONE || pieces_row(r->top)->hi != line)) return false;
+    if (tail && (r->tail == NONE || pieces_row(r->tail)->hi != m->length)) return false;
+    if (r->tail != NONE && pieces_below(r->tail) != r->top) return false;
+    u32 kept = 0;
+    for (u32 i = 0; i < m->anchor_count; i++) {
+        u32 piece = pieces_find(FORMAT_ANCHOR, m->anchor[i].name);
+        if (piece == NONE || pieces_row(piece)->hi != m->anchor[i].pos) continue;
+        r->talk.anchor[kept] = m->anchor[i];
+        r->anchor[kept++] = off_line(m->anchor[i].pos) ? piece : NONE;
+    }
+    r->talk.anchor_count = kept;
+    return kept > 0;
+}
+
+static enum err scan_one(const char *name, const u64 session[2])
+{
+    struct manifest m;
+    struct spill_row r;
+    u8 *bytes = NULL;
+    u64 count = 0;
+    u32 row = 0;
+    TRY(read_manifest(name, &bytes, &count));
+    enum err err = manifest_get(bytes, count, own.place, &m, NULL);
+    arena_heap_free(bytes);
+    if (err != OK) return err;
+    if (memcmp(m.session, session, sizeof m.session) != 0)
+        return fail(ERR_FORMAT, "it is another session's than its name says");
+    if (!adopt(&m, &r)) return fail(ERR_NOT_FOUND, "files it names are not there");
+    while (row < own.cap && own.row[row].state != SPILL_FREE) row++;
+    if (row == own.cap) return fail(ERR_FULL, "%u spilled conversations", own.cap);
+    if (r.top != NONE) pieces_use(r.top);
+    if (r.tail != NONE) pieces_use(r.tail);
+    for (u32 i = 0; i < r.talk.anchor_count; i++)
+        if (r.anchor[i] != NONE) pieces_use(r.anchor[i]);
+    own.row[row] = r;
+    own.counts.found_at_start++;
+    return OK;
+}
+
+enum err spill_scan(void)
+{
+    struct file_list list;
+    char path[FILE_PATH_BYTES];
+    u64 session[2];
+    TRY(file_list_open(own.place->folder, &list));
+    while (file_list_next(&list)) {
+        if (!manifest_name_parse(list.name, session)) continue;
+        enum err err = scan_one(list.name, session);
+        if (err == OK) continue;
+        log_line(LOG_LEVEL_WARN, "cache file %s%s: %s", list.name, err == ERR_IO ? "" : " goes",
+                 err_last()->text);
+        own.counts.bad_at_start++;
+        if (err == ERR_IO || err == ERR_MEMORY) continue;
+        if (file_join(own.place->folder, list.name, path) == OK && file_remove(path) != OK)
+            log_line(LOG_LEVEL_WARN, "cache folder: %s", err_last()->text);
+    }
+    file_list_close(&list);
+    return OK;
+}
+
+/* ------------------------------------------------------------------ let go */
+
+static f64 value(const struct spill_row *r, u64 now_s)
+{
+    u64 idle_us = (now_s - MIN(now_s, r->talk.used_s)) * 1000000u;
+    u64 bytes = r->top == NONE ? 0 : pieces_chain_bytes(r->top, 0);
+    if (r->tail != NONE) bytes += pieces_row(r->tail)->bytes;
+    return value_of(r->talk.hits, r->talk.length, idle_us, (u64)PIECES_HALF_LIFE_S * 1000000u,
+                    bytes);
+}
+
+bool spill_evict(u64 need_bytes, u64 now_s)
+{
+    if (need_bytes > own.cap_bytes) return false;
+    while (pieces_counts().spill_bytes + need_bytes > own.cap_bytes) {  /* one entry a round  */
+        u32 victim = NONE;
+        for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1)) {
+            const struct spill_row *r = &own.row[i];
+            if (r->state != SPILL_COMPLETE || r->reads > 0) continue;
+            if (victim == NONE || value(r, now_s) < value(&own.row[victim], now_s)) victim = i;
+        }
+        if (victim == NONE) return false;
+        drop(victim);
+        pieces_reap();
+    }
+    return true;
+}
+
+u64 spill_clear(const u64 session[2])
+{
+    struct pieces_counts before = pieces_counts();
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1)) {
+        const struct spill_row *r = &own.row[i];
+        bool it = session == NULL || memcmp(r->talk.session, session, 2 * sizeof *session) == 0;
+        if (it && r->state != SPILL_MANIFEST) drop(i);
+    }
+    pieces_reap();
+    struct pieces_counts after = pieces_counts();
+    return before.disk_bytes + before.spill_bytes - after.disk_bytes - after.spill_bytes;
+}
