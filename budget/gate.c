@@ -145,19 +145,22 @@ static enum err run_rounds(struct budget_graph *g, struct round *r, struct budge
     return OK;
 }
 
-/* Test hook --gate-seed: before about every third gate a commit is made to fail, or a cache gets
- * another cap, or its first one back. */
+/* Test hook --gate-seed: before every fourth gate or so a commit is made to fail, and before as
+ * many a cache gets another cap or its first one back. */
 static void hook(struct budget_graph *g)
 {
+    u32 caches[BUDGET_NODE_CAP], count = 0;
     if (g->hook_seed == 0 || g->hook_drawn) return;
     u64 draw = rng_u64(g->hook_seed, g->hook_draws++);
-    u32 node = (u32)(draw >> 8 & 0xff) % g->node_count;
-    struct budget_node *n = &g->node[node];
     g->hook_drawn = true;
-    if (draw % 6 == 0) space_host_fail_commit(1 + (u32)(draw >> 16 & 7));
-    if (draw % 6 != 1 || n->node_class <= CLASS_LIVE || n->yield == NULL) return;
-    u64 cap = (draw >> 20 & 15) * n->unit_bytes;
-    cap = (draw >> 16 & 3) == 0 ? n->first_cap_bytes : cap;
+    if (draw % 4 == 0) space_host_fail_commit(1 + (u32)(draw >> 16 & 3));
+    if (draw % 4 != 1) return;
+    for (u32 n = 0; n < g->node_count; n++)
+        if (g->node[n].node_class > CLASS_LIVE && g->node[n].yield != NULL) caches[count++] = n;
+    if (count == 0) return;
+    u32 node = caches[(draw >> 24) % count];
+    u64 cap = (draw >> 20 & 15) * g->node[node].unit_bytes;
+    if ((draw >> 16 & 3) == 0) cap = g->node[node].first_cap_bytes;
     if (budget_graph_cap(g, node, cap) != OK) return;       /* under the reserves below it   */
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRAPHS = 600, WANTS = 6, RECORDS = 12 };
+enum { GRAPHS = 1000, WANTS = 6, RECORDS = 12 };
 
 static struct budget_graph g;
 static struct budget_tables t;
