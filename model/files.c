@@ -10,26 +10,43 @@
 #include "arena/space.h"
 #include "model/embedded.h"
 
-enum err files_open(struct files *f, const char *dir)
+/* The path of a file: folder and name apart, the file mapped. */
+static enum err open_gguf(struct files *f)
+{
+    char *slash = strrchr(f->dir, '/'), *name = slash == NULL ? f->dir : slash + 1;
+    const struct files_row *row;
+    u64 length = strlen(name);
+    if (length < 6 || strcmp(name + length - 5, ".gguf") != 0)
+        return fail(ERR_UNSUPPORTED, "%s is a file; a folder with config.json and *.safetensors, "
+                    "or a file NAME.gguf, is expected", f->dir);
+    if (length >= FILES_NAME_BYTES)
+        return fail(ERR_LIMIT, "%s: a file name of at most %d bytes is expected", f->dir,
+                    FILES_NAME_BYTES - 1);
+    memcpy(f->gguf, name, length);
+    if (slash == NULL) strcpy(f->dir, ".");
+    else if (slash == f->dir) f->dir[1] = 0;
+    else *slash = 0;
+    return files_get(f, f->gguf, &row);
+}
+
+enum err files_open(struct files *f, const char *path)
 {
     memset(f, 0, sizeof *f);
-    if (dir == NULL) {
+    if (path == NULL) {
         f->embedded = true;
         strcpy(f->dir, "(embedded)");
         return OK;
     }
-    u64 length = strlen(dir);
-    while (length > 1 && dir[length - 1] == '/') length--;
+    u64 length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
     if (length == 0 || length + 1 + FILES_NAME_BYTES >= FILES_DIR_BYTES)
         return fail(ERR_LIMIT, "model folder: a path of 1 to %d bytes is expected, got %llu",
                     FILES_DIR_BYTES - FILES_NAME_BYTES - 2, (ull)length);
-    memcpy(f->dir, dir, length);
+    memcpy(f->dir, path, length);
     struct stat st;
     if (stat(f->dir, &st) != 0)
         return fail(ERR_IO, "model folder %s: %s", f->dir, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
-        return fail(ERR_UNSUPPORTED, "%s is a file; a folder with config.json and *.safetensors "
-                    "is expected (GGUF is not read by this version)", f->dir);
+    if (!S_ISDIR(st.st_mode)) return open_gguf(f);
     const struct files_row *config;
     return files_get(f, "config.json", &config);
 }

@@ -2,7 +2,8 @@
  *
  * A file is found by its name inside the folder and stays mapped until files_close.  Names that
  * come from the model's own files (an index naming shards) are untrusted: one with a slash or a
- * leading dot is refused.  Owns the mappings. */
+ * leading dot is refused.  A model may also be one FILE.gguf: then the folder is the one it lies
+ * in, and only it and its split files are asked for.  Owns the mappings. */
 #ifndef MODEL_FILES_H
 #define MODEL_FILES_H
 
@@ -18,14 +19,15 @@ struct files_row {
 
 struct files {
     char  dir[FILES_DIR_BYTES];         /* as given; "(embedded)" for the default model       */
+    char  gguf[FILES_NAME_BYTES];       /* the (first) GGUF file; empty: a folder             */
     bool  embedded;
     u32   count;
     struct files_row row[FILES_CAP];    /* mapped so far                                      */
 };
 
-/* `dir` NULL: the embedded default model.  ERR_IO when the folder cannot be read, ERR_UNSUPPORTED
- * when it is a file (GGUF is not read by this version), ERR_NOT_FOUND without a config.json. */
-MUST_USE enum err files_open(struct files *f, const char *dir);
+/* `path`: a folder, or a file NAME.gguf; NULL: the embedded default model.  ERR_IO when it cannot
+ * be read, ERR_UNSUPPORTED when it is another file, ERR_NOT_FOUND without a config.json. */
+MUST_USE enum err files_open(struct files *f, const char *path);
 void files_close(struct files *f);
 
 /* The file of that name, mapped: its bytes stay valid until files_close.  ERR_NOT_FOUND names

@@ -6,6 +6,7 @@
 
 #include "model/family/family.h"
 #include "model/forward.h"
+#include "model/shape_gguf.h"
 #include "model/slot.h"
 #include "model/weights.h"
 
@@ -28,6 +29,12 @@ static void name_model(const char *dir)
         snprintf(model.name, sizeof model.name, "holdfast-default");
         return;
     }
+    if (model.files.gguf[0] != 0) {             /* without .gguf and -00001-of-0000N          */
+        const char *file = model.files.gguf, *part = strstr(file, "-00001-of-");
+        int length = (int)(part != NULL ? (u64)(part - file) : strlen(file) - strlen(".gguf"));
+        snprintf(model.name, sizeof model.name, "%.*s", MIN(length, NAME_BYTES - 1), file);
+        return;
+    }
     const char *slash = strrchr(model.files.dir, '/');
     snprintf(model.name, sizeof model.name, "%.*s", NAME_BYTES - 1,
              slash == NULL || slash[1] == 0 ? model.files.dir : slash + 1);
@@ -41,7 +48,8 @@ static enum err open_all(const struct model_setup *setup)
     TRY(files_open(&model.files, setup->dir));
     model.stage = FILES;
     name_model(setup->dir);
-    TRY(shape_load(&model.files, &model.shape));
+    TRY(model.files.gguf[0] != 0 ? shape_gguf_load(&model.files, &model.shape)
+                                 : shape_load(&model.files, &model.shape));
     const struct family *family = family_find(model.shape.model_type);
     ASSERT(family != NULL);                     /* shape_load refuses what has none           */
     TRY(backend_open(&setup->backend, &model.ops));

@@ -24,7 +24,7 @@ enum {
 };
 
 struct model_setup {
-    const char *dir;                    /* NULL: the embedded default model                   */
+    const char *dir;                    /* a folder or FILE.gguf; NULL: the embedded model    */
     struct backend_choice backend;
     u32 block_rows, grid_rows;          /* B, G; 0: the constants above                       */
     u32 chunk_rows;                     /* most rows a batch; 0: the constant above           */
@@ -52,7 +52,7 @@ struct files *model_files(void);
 const struct model_shape *model_shape(void);
 const struct state_shape *model_layout(void);      /* sections and views, B and G        */
 const struct ops *model_ops(void);
-/* Last part of the folder's path, or "holdfast-default". */
+/* Last part of the folder's path, a GGUF file's name without its end, or "holdfast-default". */
 const char *model_name(void);
 
 #endif

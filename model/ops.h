@@ -42,16 +42,33 @@ struct ops_matrix {
     u32       n, k;
 };
 
-enum ops_source { OPS_BF16, OPS_F16, OPS_F32, OPS_FP8_BLOCK };
+enum ops_source {
+    OPS_BF16, OPS_F16, OPS_F32, OPS_FP8_BLOCK,
+    OPS_Q8_0, OPS_Q4_0, OPS_Q4_K, OPS_Q5_K, OPS_Q6_K,   /* GGUF blocks along k                */
+};
+
+/* Heads that a file holds in tiled order and the model reads grouped: index i >= first is element
+ * (i - first) % dim of head h = (i - first) / dim, which the file has as head
+ * (h % each) * keys + h / each, each = values / keys.  keys 0: indices as they stand. */
+struct ops_heads { u32 first, keys, values, dim; };
+
+static inline u32 ops_heads_from(const struct ops_heads *o, u32 i)
+{
+    if (o->keys == 0 || i < o->first) return i;
+    u32 each = o->values / o->keys, h = (i - o->first) / o->dim;
+    return o->first + (h % each * o->keys + h / each) * o->dim + (i - o->first) % o->dim;
+}
 
 /* Rows [0, n) x [0, k) row-major as the file holds them.  FP8_BLOCK: e4m3 codes with `scale`
- * [ceil(n/128), ceil(k/128)] of BF16 or F32; a value is e4m3(code) * scale, then R. */
+ * [ceil(n/128), ceil(k/128)] of BF16 or F32; a value is e4m3(code) * scale, then R.  GGUF blocks:
+ * the block's value in f32 (model/cpu/quant.h), then R. */
 struct ops_pack_source {
     const u8       *data;
     enum ops_source type;
     const u8       *scale;
     enum ops_source scale_type;
     u32             n, k;
+    struct ops_heads rows, cols;    /* row j is the file's row from(rows, j); columns alike   */
 };
 
 /* Where a view's rows are inside a block (model/state.h). */
@@ -127,7 +144,8 @@ struct ops {
     enum err (*pack)(const struct ops_pack_source *source, u8 *to, struct ops_matrix *out);
 
     enum err (*product)(const struct ops_product *p);
-    /* x[r, :] = row ids[r] of the table [vocab, h] (source type BF16, F16 or F32, mapped), R. */
+    /* x[r, :] = row ids[r] of the table [vocab, h] (any source type but FP8_BLOCK,
+     * mapped), R. */
     enum err (*embed)(const u8 *table, enum ops_source type, const u32 *ids, u32 rows, u32 h,
                       void *x);
     /* N1: r = 1/sqrt(ss(x)/n + eps); y = R((x * r) * scale), scale[n] = 1 + weight in f32. */

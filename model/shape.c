@@ -69,7 +69,7 @@ static enum err flag_check(const struct json_at *at, const char *key, bool expec
 }
 
 /* theta^(2j/rot) without pow: log2(rot/2) square roots of theta in double, then products. */
-static enum err frequencies(struct model_shape *s)
+void shape_frequencies(struct model_shape *s)
 {
     u32 half = s->rot / 2;
     f64 ratio = s->rope_theta;
@@ -79,7 +79,6 @@ static enum err frequencies(struct model_shape *s)
         s->inv_freq[j] = 1.0f / (f32)d;
         d *= ratio;
     }
-    return OK;
 }
 
 static enum err rope(const struct json_at *c, struct model_shape *s)
@@ -120,7 +119,8 @@ static enum err rope(const struct json_at *c, struct model_shape *s)
             TRY(json_u32(&item, NULL, &s->mrope_section[i]));
         }
     }
-    return frequencies(s);
+    shape_frequencies(s);
+    return OK;
 }
 
 static enum err layers(const struct json_at *c, struct model_shape *s)

@@ -63,4 +63,7 @@ MUST_USE enum err shape_parse(const char *config, u64 config_bytes, const char *
 /* The same from a model's files (config.json must be there, generation_config.json may). */
 MUST_USE enum err shape_load(struct files *files, struct model_shape *out);
 
+/* inv_freq of `rot` (twice a power of two) and rope_theta: models.md 15. */
+void shape_frequencies(struct model_shape *s);
+
 #endif

@@ -16,13 +16,6 @@ static const struct { const char *word; u32 type; u32 bytes; } TYPES[] = {
     { "U8", TENSORS_OTHER, 1 }, { "BOOL", TENSORS_OTHER, 1 }, { "F8_E5M2", TENSORS_OTHER, 1 },
 };
 
-const char *tensors_type_word(u32 type)
-{
-    for (u32 i = 0; i < COUNT_OF(TYPES) && type != TENSORS_OTHER; i++)
-        if (TYPES[i].type == type) return TYPES[i].word;
-    return "another type";
-}
-
 /* A JSON string without escapes as a span of the text; false when it is something else. */
 static bool plain(struct jsontext v, u32 bytes_max, const char **out, u32 *bytes_out)
 {
@@ -53,6 +46,7 @@ static enum err read_entry(const char *file, struct jsontext value, u64 data_byt
         return fail(ERR_UNSUPPORTED, "%s: tensor %.*s: dtype %.*s is not known", file, n,
                     row->name, (int)MIN(dtype.len, 20), dtype.bytes);
     row->type = TYPES[k].type;
+    row->word = TYPES[k].word;
     want = TYPES[k].bytes;
     jsontext_walk(&walk, shape);
     for (row->dim_count = 0; jsontext_next(&walk, NULL, &item); row->dim_count++) {
@@ -81,7 +75,7 @@ static enum err read_entry(const char *file, struct jsontext value, u64 data_byt
 }
 
 /* Names are unique over all files, bytes of one file belong to one tensor. */
-static enum err add_row(struct tensors *t, const struct tensor_row *row)
+enum err tensors_add(struct tensors *t, const struct tensor_row *row)
 {
     const char *file = t->files->row[row->file].name;
     for (u32 i = 0; i < t->count; i++) {
@@ -134,7 +128,7 @@ static enum err read_file(struct tensors *t, const struct files_row *f)
         TRY(read_entry(f->name, value, f->bytes - 8 - header, &row, offsets));
         row.data = f->data + 8 + header + offsets[0];
         row.hash = hash_64(row.name, row.name_bytes);
-        TRY(add_row(t, &row));
+        TRY(tensors_add(t, &row));
     }
     return OK;
 }

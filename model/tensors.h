@@ -16,11 +16,15 @@ enum {
     TENSORS_HEADER_BYTES_MAX = 100000000,
 };
 
-enum tensors_type { TENSORS_OTHER, TENSORS_BF16, TENSORS_F16, TENSORS_F32, TENSORS_F8_E4M3 };
+enum tensors_type {
+    TENSORS_OTHER, TENSORS_BF16, TENSORS_F16, TENSORS_F32, TENSORS_F8_E4M3,
+    TENSORS_Q8_0, TENSORS_Q4_0, TENSORS_Q4_K, TENSORS_Q5_K, TENSORS_Q6_K,      /* GGUF blocks */
+};
 
 struct tensor_row {
     u64         hash;                   /* hash_64 of the name                                */
     const char *name;                   /* in the mapped header, not 0-terminated             */
+    const char *word;                   /* the file's own name of the type, for errors        */
     const u8   *data;
     u64         bytes;
     u64         dim[TENSORS_DIM_CAP];   /* row-major, outermost first                         */
@@ -43,7 +47,8 @@ MUST_USE enum err tensors_open(struct tensors *t, struct files *files);
 /* The row of that name (marked used), or NULL. */
 struct tensor_row *tensors_find(struct tensors *t, const char *name);
 
-/* "F32" and so on, for errors. */
-const char *tensors_type_word(u32 type);
+/* Adds a row that a reader of another container filled (its file index belongs to t->files).
+ * ERR_FORMAT: its name is there already, or its bytes belong to another row; ERR_LIMIT. */
+MUST_USE enum err tensors_add(struct tensors *t, const struct tensor_row *row);
 
 #endif

@@ -8,6 +8,7 @@
 #include "arena/base/hash.h"
 #include "arena/base/log.h"
 #include "arena/extents.h"
+#include "model/gguf.h"
 #include "model/tensors.h"
 
 enum { PIECE_ALIGN = 256, FP8_BLOCK = 128 };
@@ -51,11 +52,17 @@ static enum err prefix_find(const char **out)
                 "(or model.embed_tokens.weight)", table.files->dir);
 }
 
+/* The model in an error: its folder, or its GGUF file. */
+static const char *model_word(void)
+{
+    return table.files->gguf[0] != 0 ? table.files->gguf : table.files->dir;
+}
+
 static const char *file_of(const struct tensor_row *t) { return table.files->row[t->file].name; }
 
 static u32 type_bytes(u32 type)
 {
-    return type == TENSORS_F32 ? 4 : type == TENSORS_F8_E4M3 ? 1 : 2;
+    return type == TENSORS_F32 ? 4 : type == TENSORS_BF16 || type == TENSORS_F16 ? 2 : 1;
 }
 
 static enum err shape_check(const struct weight_row *w, const char *name)
@@ -108,6 +115,33 @@ static enum err aligned(const struct tensor_row *t, const char *name)
                 file_of(t), name, type_bytes(t->type));
 }
 
+/* Plain types everywhere; matrices also block FP8 and GGUF's blocks, tables the latter. */
+static enum err type_check(const struct weight_row *w, const char *name)
+{
+    u32 type = w->source->type, form = w->what.form;
+    bool plain = type == TENSORS_BF16 || type == TENSORS_F16 || type == TENSORS_F32;
+    if (plain || (type == TENSORS_F8_E4M3 && form == FORM_MATRIX)) return OK;
+    if (type > TENSORS_F8_E4M3 && (form == FORM_MATRIX || form == FORM_TABLE)) return OK;
+    bool gguf = table.files->gguf[0] != 0, blocks = form == FORM_MATRIX || form == FORM_TABLE;
+    return fail(ERR_UNSUPPORTED, "%s: tensor %s: %s; BF16, F16%s F32%s is expected",
+                file_of(w->source), name, w->source->word,
+                blocks ? "," : " or", !blocks ? "" : gguf ? ", Q8_0, Q4_0, Q4_K, Q5_K or Q6_K" :
+                form == FORM_MATRIX ? " or block F8_E4M3" : "");
+}
+
+/* A weight with a scale of its own beside it (some NVFP4 files) means more than it says. */
+static enum err scale_absent(const char *name)
+{
+    char scale[TENSORS_NAME_BYTES];
+    u64 length = strlen(name);
+    if (table.files->gguf[0] == 0 || length < 7 || strcmp(name + length - 7, ".weight") != 0)
+        return OK;
+    snprintf(scale, sizeof scale, "%.*s.scale", (int)length - 7, name);
+    if (tensors_find(&table.tensors, scale) == NULL) return OK;
+    return fail(ERR_UNSUPPORTED, "%s: tensor %s: scaled weights are not served",
+                table.files->gguf, scale);
+}
+
 /* Finds one tensor in the checkpoint and checks shape, type and place. */
 static enum err take_in(const struct family_tensor *what, const char *prefix, u32 layer)
 {
@@ -118,14 +152,11 @@ static enum err take_in(const struct family_tensor *what, const char *prefix, u3
     snprintf(name, sizeof name, "%s%s", what->top ? "" : prefix, what->name);
     w->source = tensors_find(&table.tensors, name);
     if (w->source == NULL)
-        return fail(ERR_NOT_FOUND, "%s: there is no tensor %s", table.files->dir, name);
+        return fail(ERR_NOT_FOUND, "%s: there is no tensor %s", model_word(), name);
     TRY(shape_check(w, name));
-    u32 type = w->source->type;
-    bool fp8 = type == TENSORS_F8_E4M3 && what->form == FORM_MATRIX;
-    if (type == TENSORS_OTHER || (type == TENSORS_F8_E4M3 && !fp8))
-        return fail(ERR_UNSUPPORTED, "%s: tensor %s: %s; BF16, F16%s F32 is expected",
-                    file_of(w->source), name, tensors_type_word(type),
-                    what->form == FORM_MATRIX ? ", F32 or block F8_E4M3, not" : " or");
+    bool fp8 = w->source->type == TENSORS_F8_E4M3;
+    TRY(type_check(w, name));
+    TRY(scale_absent(name));
     TRY(aligned(w->source, name));
     if (fp8) TRY(scale_find(w, name));
     if (fp8) TRY(aligned(w->scale, name));
@@ -157,12 +188,14 @@ enum err weights_scan(struct files *files, const struct model_shape *shape,
     table.shape = shape;
     table.count = 0;
     memset(table.find, 0, sizeof table.find);
-    TRY(tensors_open(&table.tensors, files));
-    TRY(prefix_find(&prefix));
+    bool gguf = files->gguf[0] != 0;
+    TRY(gguf ? gguf_tensors(files, &table.tensors) : tensors_open(&table.tensors, files));
+    if (!gguf) TRY(prefix_find(&prefix));
     u64 total = 0;
     for (u32 layer = 0; layer <= shape->layer_count; layer++) {
         struct family_tensor what;
         for (u32 k = 0; family->tensor(shape, layer, k, &what); k++) {
+            if (gguf) family->gguf(shape, layer, &what);
             TRY(take_in(&what, prefix, layer));
             const struct weight_row *w = &table.row[table.count - 1];
             total += w->source->bytes + (w->scale == NULL ? 0 : w->scale->bytes);
@@ -220,19 +253,27 @@ static f32 element(const struct tensor_row *t, u64 i)
 
 static void fill_vector(const struct weight_row *w, f32 *to)
 {
-    u64 count = (u64)w->what.rows * w->what.cols;
-    for (u64 i = 0; i < count; i++) {
-        f32 x = element(w->source, i);
-        if (w->what.form == FORM_SCALE) x = 1.0f + x;
-        if (w->what.form == FORM_DECAY) x = (f32)-exp((f64)x);
-        to[i] = x;
+    u32 cols = w->what.cols;
+    for (u32 row = 0; row < w->what.rows; row++) {
+        u64 from = (u64)ops_heads_from(&w->what.row_heads, row) * cols;
+        for (u32 c = 0; c < cols; c++) {
+            f32 x = element(w->source, from + c);
+            if (w->what.form == FORM_SCALE) x = 1.0f + x;
+            if (w->what.form == FORM_DECAY) x = (f32)-exp((f64)x);
+            to[(u64)row * cols + c] = x;
+        }
     }
 }
 
 static enum ops_source source_of(u32 type)
 {
-    return type == TENSORS_BF16 ? OPS_BF16 : type == TENSORS_F16 ? OPS_F16
-         : type == TENSORS_F32 ? OPS_F32 : OPS_FP8_BLOCK;
+    static const enum ops_source of[] = {
+        [TENSORS_BF16] = OPS_BF16, [TENSORS_F16] = OPS_F16, [TENSORS_F32] = OPS_F32,
+        [TENSORS_F8_E4M3] = OPS_FP8_BLOCK, [TENSORS_Q8_0] = OPS_Q8_0, [TENSORS_Q4_0] = OPS_Q4_0,
+        [TENSORS_Q4_K] = OPS_Q4_K, [TENSORS_Q5_K] = OPS_Q5_K, [TENSORS_Q6_K] = OPS_Q6_K,
+    };
+    ASSERT(type != TENSORS_OTHER && type < COUNT_OF(of));
+    return of[type];
 }
 
 static enum err fill_matrix(const struct ops *ops, struct weight_row *w, u8 *to)
@@ -240,6 +281,7 @@ static enum err fill_matrix(const struct ops *ops, struct weight_row *w, u8 *to)
     struct ops_pack_source source = {
         .data = w->source->data, .type = source_of(w->source->type),
         .n = w->what.rows, .k = w->what.cols,
+        .rows = w->what.row_heads, .cols = w->what.col_heads,
     };
     if (w->scale != NULL) {
         source.scale = w->scale->data;

@@ -8,6 +8,7 @@
 
 #include "model/cpu/level.h"
 #include "model/cpu/pack.h"
+#include "model/cpu/quant.h"
 #include "model/cpu/threads.h"
 #include "model/maths.h"
 
@@ -17,6 +18,7 @@ enum {
     HEAD_DIM_CAP = 1024,                /* row buffers of a head stand on the stack            */
     TASK_VALUES = 16384,                /* elementwise: values a task                          */
     TASK_ROWS = 8,                      /* norm, gates: rows a task                            */
+    EMBED_STEP = 256,                   /* values of a table of blocks at a time               */
     CONV_CHANNELS = 256,                /* channels a task: window and taps stay in L1         */
     RULE_COLUMNS = 64,                  /* value columns a task: 32 KiB of S at 128 keys       */
     ATTN_ROWS = 128,                    /* rows x heads a task: amortise packing K and V       */
@@ -164,18 +166,39 @@ static f32 table_value(const u8 *table, enum ops_source type, u64 at)
     else memcpy(&half, table + 2 * at, sizeof half);
     if (type == OPS_BF16) wide = maths_from_bf16(half);
     if (type == OPS_F16) wide = maths_from_f16(half);
-    wide = maths_flush(wide);
-    return cpu.reference ? wide : maths_round_bf16(wide);
+    return wide;
+}
+
+static f32 table_round(f32 value)
+{
+    value = maths_flush(value);
+    return cpu.reference ? value : maths_round_bf16(value);
+}
+
+/* One row of a table of blocks. */
+static void embed_blocks(const struct embed_job *job, u32 row, f32 *x)
+{
+    f32 value[EMBED_STEP];
+    for (u32 i = 0; i < job->h; i += EMBED_STEP) {
+        u32 count = MIN(job->h - i, (u32)EMBED_STEP);
+        quant_expand(job->type, job->table, job->h, row, i, count, value);
+        for (u32 k = 0; k < count; k++) x[i + k] = table_round(value[k]);
+    }
 }
 
 static void embed_task(const void *owner, u32 task, u32 worker)
 {
     const struct embed_job *job = owner;
     (void)worker;
-    for (u32 r = task * TASK_ROWS; r < MIN((task + 1) * TASK_ROWS, job->rows); r++)
+    for (u32 r = task * TASK_ROWS; r < MIN((task + 1) * TASK_ROWS, job->rows); r++) {
+        f32 *x = job->x + (u64)r * job->h;
+        if (job->type > OPS_FP8_BLOCK) {
+            embed_blocks(job, job->ids[r], x);
+            continue;
+        }
         for (u32 i = 0; i < job->h; i++)
-            job->x[(u64)r * job->h + i] =
-                table_value(job->table, job->type, (u64)job->ids[r] * job->h + i);
+            x[i] = table_round(table_value(job->table, job->type, (u64)job->ids[r] * job->h + i));
+    }
 }
 
 static enum err cpu_embed(const u8 *table, enum ops_source type, const u32 *ids, u32 rows, u32 h,

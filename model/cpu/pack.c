@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "model/cpu/level.h"
+#include "model/cpu/quant.h"
 #include "model/maths.h"
 
-enum { PACK_FP8_BLOCK = 128 };
+enum { PACK_FP8_BLOCK = 128, PACK_STEP = 256 };
 
 static u64 blocks_of(u32 k)
 {
@@ -21,11 +22,15 @@ u64 pack_bytes(u32 n, u32 k, bool reference)
 
 enum err pack_check(const struct ops_pack_source *source)
 {
-    if (source->type > OPS_FP8_BLOCK)
+    if (source->type > OPS_Q6_K)
         return fail(ERR_UNSUPPORTED, "pack: source type %d", (int)source->type);
     if (source->type == OPS_FP8_BLOCK &&
         (!source->scale || (source->scale_type != OPS_BF16 && source->scale_type != OPS_F32)))
         return fail(ERR_UNSUPPORTED, "pack: block FP8 needs scales of BF16 or F32");
+    if (source->type == OPS_FP8_BLOCK && (source->rows.keys > 0 || source->cols.keys > 0))
+        return fail(ERR_UNSUPPORTED, "pack: block FP8 with reordered heads");
+    if (source->type > OPS_FP8_BLOCK && source->k % quant_block_values(source->type) != 0)
+        return fail(ERR_UNSUPPORTED, "pack: rows of %u values are no whole blocks", source->k);
     return OK;
 }
 
@@ -56,12 +61,28 @@ static void expand(const struct ops_pack_source *s, u32 j, u32 t, u32 count, f32
         return;
     case OPS_F32: memcpy(out, s->data + 4 * at, count * sizeof(f32)); return;
     case OPS_FP8_BLOCK: break;
+    default: quant_expand(s->type, s->data, s->k, j, t, count, out); return;
     }
     u64 across = ((u64)s->k + PACK_FP8_BLOCK - 1) / PACK_FP8_BLOCK;
     u64 block = (u64)(j / PACK_FP8_BLOCK) * across + t / PACK_FP8_BLOCK;
     f32 scale = s->scale_type == OPS_F32 ? read_f32(s->scale + 4 * block)
                                          : maths_from_bf16(read_u16(s->scale + 2 * block));
     for (u32 i = 0; i < count; i++) out[i] = maths_from_e4m3(s->data[at + i]) * scale;
+}
+
+/* The same for row j and columns of the model, wherever the file has them: one run of columns at a
+ * time lies together in the file. */
+static void expand_from(const struct ops_pack_source *s, u32 j, u32 t, u32 count, f32 *out)
+{
+    u32 row = ops_heads_from(&s->rows, j), run;
+    for (u32 done = 0; done < count; done += run) {
+        u32 at = t + done;
+        run = count - done;
+        if (s->cols.keys > 0)
+            run = MIN(run, at < s->cols.first ? s->cols.first - at
+                                              : s->cols.dim - (at - s->cols.first) % s->cols.dim);
+        expand(s, row, ops_heads_from(&s->cols, at), run, out + done);
+    }
 }
 
 /* Column c of a tile row: values of terms [t, t + count) to their places. */
@@ -97,15 +118,16 @@ void pack_tile_row(const struct ops_pack_source *s, u8 *to, u32 tile, bool refer
     u8 *out = to + tile * row_bytes;
     u32 j0 = tile * LEVEL_COLUMNS;
     if (s->k % LEVEL_BLOCK != 0 || j0 + LEVEL_COLUMNS > s->n) memset(out, 0, row_bytes);
-    if (s->type == OPS_BF16 && !reference) {
+    if (s->type == OPS_BF16 && !reference && s->rows.keys == 0 && s->cols.keys == 0) {
         copy_bf16(s, out, tile);
         return;
     }
-    for (u32 t = 0; t < s->k; t += PACK_FP8_BLOCK)
+    u32 step = s->type == OPS_FP8_BLOCK ? PACK_FP8_BLOCK : PACK_STEP;
+    for (u32 t = 0; t < s->k; t += step)
         for (u32 j = j0; j < MIN(j0 + LEVEL_COLUMNS, s->n); j++) {
-            f32 value[PACK_FP8_BLOCK];
-            u32 count = MIN(s->k - t, (u32)PACK_FP8_BLOCK);
-            expand(s, j, t, count, value);
+            f32 value[PACK_STEP];
+            u32 count = MIN(s->k - t, step);
+            expand_from(s, j, t, count, value);
             place(value, j - j0, t, count, out, reference);
         }
 }

@@ -14,7 +14,7 @@
 u64 pack_bytes(u32 n, u32 k, bool reference);
 
 /* Packs columns of tile `tile` (16 rows of the source).  Expansion of other formats: the value in
- * f32 (FP8: e4m3(code) * scale), then R. */
+ * f32 (FP8: e4m3(code) * scale; GGUF blocks: quant.h), then R. */
 void pack_tile_row(const struct ops_pack_source *source, u8 *to, u32 tile, bool reference);
 
 /* ERR_UNSUPPORTED: a source type or scale type this backend does not read. */

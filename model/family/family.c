@@ -8,8 +8,8 @@
 const struct family *family_find(const char *model_type)
 {
     static const struct family table[] = {
-        { "qwen3_5", qwen3_5_tensor, qwen3_5_fill },
-        { "qwen3_5_text", qwen3_5_tensor, qwen3_5_fill },
+        { "qwen3_5", qwen3_5_tensor, qwen3_5_gguf, qwen3_5_fill },
+        { "qwen3_5_text", qwen3_5_tensor, qwen3_5_gguf, qwen3_5_fill },
     };
     for (u32 i = 0; i < COUNT_OF(table); i++)
         if (strcmp(table[i].model_type, model_type) == 0) return &table[i];

@@ -5,6 +5,7 @@
 #ifndef FAMILY_FAMILY_H
 #define FAMILY_FAMILY_H
 
+#include "model/ops.h"
 #include "model/shape.h"
 #include "model/state.h"
 
@@ -33,12 +34,15 @@ struct family_tensor {
     bool top;                           /* the name stands alone                              */
     u32  role, form;
     u32  rows, cols;                    /* cols 1 for vectors                                 */
+    struct ops_heads row_heads, col_heads;      /* where the file has a row, a column         */
 };
 
 struct family {
     const char *model_type;
     /* Tensor `k` of layer `layer` (layer_count: those of no layer); false past the last. */
     bool (*tensor)(const struct model_shape *shape, u32 layer, u32 k, struct family_tensor *out);
+    /* The same tensor as a GGUF file holds it: name, form (norms with the 1 in them), heads. */
+    void (*gguf)(const struct model_shape *shape, u32 layer, struct family_tensor *tensor);
     /* Sections and views for blocks of `block_rows` rows, a grid of `grid_rows`, stored values of
      * `store_bytes` (2: BF16, 4: F32).  ERR_LIMIT, ERR_CONFIG. */
     enum err (*fill)(const struct model_shape *shape, u32 block_rows, u32 grid_rows,

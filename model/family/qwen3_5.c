@@ -70,6 +70,39 @@ bool qwen3_5_tensor(const struct model_shape *s, u32 layer, u32 k, struct family
     return true;
 }
 
+void qwen3_5_gguf(const struct model_shape *s, u32 layer, struct family_tensor *t)
+{
+    static const char *const names[ROLE_COUNT] = {
+        [ROLE_IN_NORM] = "attn_norm.weight", [ROLE_POST_NORM] = "post_attention_norm.weight",
+        [ROLE_MLP_GATE] = "ffn_gate.weight", [ROLE_MLP_UP] = "ffn_up.weight",
+        [ROLE_MLP_DOWN] = "ffn_down.weight", [ROLE_Q] = "attn_q.weight",
+        [ROLE_K] = "attn_k.weight", [ROLE_V] = "attn_v.weight", [ROLE_O] = "attn_output.weight",
+        [ROLE_Q_NORM] = "attn_q_norm.weight", [ROLE_K_NORM] = "attn_k_norm.weight",
+        [ROLE_GDN_QKV] = "attn_qkv.weight", [ROLE_GDN_Z] = "attn_gate.weight",
+        [ROLE_GDN_A] = "ssm_alpha.weight", [ROLE_GDN_B] = "ssm_beta.weight",
+        [ROLE_GDN_CONV] = "ssm_conv1d.weight", [ROLE_GDN_DECAY] = "ssm_a",
+        [ROLE_GDN_DT] = "ssm_dt.bias", [ROLE_GDN_NORM] = "ssm_norm.weight",
+        [ROLE_GDN_OUT] = "ssm_out.weight", [ROLE_EMBED] = "token_embd.weight",
+        [ROLE_NORM] = "output_norm.weight", [ROLE_HEAD] = "output.weight",
+    };
+    const char *name = t->role == ROLE_HEAD && s->tied ? names[ROLE_EMBED] : names[t->role];
+    struct ops_heads tiled = { 0, s->hk, s->hv, s->dv };
+    if (layer < s->layer_count) snprintf(t->name, sizeof t->name, "blk.%u.%s", layer, name);
+    else snprintf(t->name, sizeof t->name, "%s", name);
+    t->top = true;
+    if (t->form == FORM_SCALE || t->form == FORM_DECAY) t->form = FORM_PLAIN;
+    if (s->hk == s->hv) return;
+    if (t->role == ROLE_GDN_QKV || t->role == ROLE_GDN_CONV) tiled.first = 2 * s->hk * s->dk;
+    switch (t->role) {
+    case ROLE_GDN_QKV: case ROLE_GDN_CONV: case ROLE_GDN_Z: t->row_heads = tiled; break;
+    case ROLE_GDN_OUT: t->col_heads = tiled; break;
+    case ROLE_GDN_A: case ROLE_GDN_B: case ROLE_GDN_DT: case ROLE_GDN_DECAY:
+        t->row_heads = (struct ops_heads){ 0, s->hk, s->hv, 1 };
+        break;
+    default: break;
+    }
+}
+
 static void put_section(struct state_shape *out, const char *word, u32 layer, u64 bytes, u32 type)
 {
     struct state_section *row = &out->section[out->section_count++];

@@ -10,6 +10,10 @@
 bool qwen3_5_tensor(const struct model_shape *shape, u32 layer, u32 k,
                     struct family_tensor *out);
 
+/* The same tensor in a GGUF file of arch qwen35 (llama.cpp's converter): blk.i names, norms hold
+ * 1 + w, ssm_a holds -exp(A_log), value heads stand in tiled order when hv > hk. */
+void qwen3_5_gguf(const struct model_shape *shape, u32 layer, struct family_tensor *tensor);
+
 /* Per delta layer i a section S.i [hv, dk, dv] F32 and tail.i [conv_channels, 3]; views K and V,
  * one plane an attention layer, rows [nkv, d].  ERR_CONFIG names a bad B or G. */
 MUST_USE enum err qwen3_5_fill(const struct model_shape *shape, u32 block_rows, u32 grid_rows,

@@ -141,12 +141,13 @@ TEST(a_block_fp8_value_is_code_times_its_own_scale)
     x[3] = 1.0f;
     CHECK_OK(cpu_open(&ops, 1, NULL, false));
     u8 *to = zeroed(ops.pack_bytes(N, K));
-    CHECK_OK(ops.pack(&(struct ops_pack_source){ codes, OPS_FP8_BLOCK, (u8 *)scale, OPS_F32, N, K },
-                      to, &m));
+    struct ops_pack_source source = { .data = codes, .type = OPS_FP8_BLOCK, .scale = (u8 *)scale,
+                                      .scale_type = OPS_F32, .n = N, .k = K };
+    CHECK_OK(ops.pack(&source, to, &m));
     CHECK_OK(ops.product(&(struct ops_product){ .w = &m, .x = x, .y = y, .rows = 1 }));
     CHECK(((f32 *)(void *)y)[129] == 2.0f * 5.0f - 3.0f && ((f32 *)(void *)y)[128] == 0.0f);
-    CHECK(ops.pack(&(struct ops_pack_source){ codes, OPS_FP8_BLOCK, NULL, OPS_F32, N, K }, to, &m)
-          == ERR_UNSUPPORTED);
+    source.scale = NULL;
+    CHECK(ops.pack(&source, to, &m) == ERR_UNSUPPORTED);
     cpu_close();
     free(codes);
     free(y);

@@ -1,0 +1,13 @@
+/* model/shape_gguf.h - a GGUF file's metadata -> the same flat row of sizes as a config.json.
+ *
+ * Source: llama.cpp, arch qwen35 (keys `qwen35.*`); sampling defaults are those of shape.h. */
+#ifndef MODEL_SHAPE_GGUF_H
+#define MODEL_SHAPE_GGUF_H
+
+#include "model/shape.h"
+
+/* `files` holds a GGUF file.  ERR_FORMAT, ERR_LIMIT, ERR_NOT_FOUND, ERR_UNSUPPORTED name the file,
+ * the key, its value and what was expected. */
+MUST_USE enum err shape_gguf_load(struct files *files, struct model_shape *out);
+
+#endif
