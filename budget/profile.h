@@ -79,6 +79,11 @@ struct profile_row {
     u64  board_floor_bytes;                     /* measured free memory stays above it           */
     u64  cache_budget_bytes;                    /* node `caches`                                 */
     u64  resident_bytes;                        /* node `anchors`                                */
+    u64  stash_bytes, pin_bytes, park_bytes;    /* nodes `stash`, `pin`, `park`                  */
+    u64  store_bytes, store_entry_bytes;        /* node `store`; one record of it                */
+    u64  response_bytes;                        /* node `response`                               */
+    u64  guest_rows_max;                        /* of a prompt that may be a guest               */
+    u64  value_half_life_us;                    /* of a record's value                           */
     u64  heap_reserve_bytes, heap_cap_bytes;
     u64  scratch_cap_bytes;
     u64  tables_cap_bytes;
@@ -91,6 +96,8 @@ struct profile_row {
     char force_file[PROFILE_PATH_BYTES];
     u32  grid, block;                           /* 0 = the model's own                           */
     u64  gate_seed;                             /* failing commits, changed caps; 0 = none       */
+    f64  guest_fraction;                        /* of the resident rows                          */
+    u64  park_rows, pin_rows;                   /* caps in rows instead of bytes; 0 = bytes      */
     char level[PROFILE_WORD_BYTES];             /* "" = best present                             */
 
     /* where from */

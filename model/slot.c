@@ -16,6 +16,7 @@ static struct {
     struct slot_row  row[SLOT_CAP];
     struct slot_list list[SLOT_CAP];
     u32 count, block_cap, lists_arena;
+    u64 copied_bytes;
 } table;
 
 static u32 block_rows(void) { return state_shape()->block_rows; }
@@ -139,6 +140,7 @@ static enum err copy_rows(block_id from, block_id to, u32 r)
         u64 bytes = (u64)r * shape->view[v].row_bytes;
         for (u32 p = 0; p < shape->view[v].planes; p++)
             TRY(blocks_space()->copy(state_strip(to, v, p), state_strip(from, v, p), bytes, 0));
+        table.copied_bytes += bytes * shape->view[v].planes;
     }
     memcpy(arena_blocks_label(arena, to), arena_blocks_label(arena, from), 8ull * r);
     return OK;
@@ -231,6 +233,8 @@ enum err slot_grow(u32 slot, u64 rows)
     refresh_addrs(slot);
     return OK;
 }
+
+u64 slot_copied_bytes(void) { return table.copied_bytes; }
 
 enum err slot_unit(u32 slot)
 {

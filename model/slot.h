@@ -37,6 +37,8 @@ struct slot_row *slot_row(u32 slot);
 MUST_USE enum err slot_grow(u32 slot, u64 rows);
 /* Bytes slot_grow(slot, rows) would take from `blocks` and `sections` now (for wants). */
 void slot_cost(u32 slot, u64 rows, u64 *blocks_bytes_out, u64 *sections_bytes_out);
+/* Bytes of rows that growing has copied so far, because another holder counted on them. */
+u64 slot_copied_bytes(void);
 /* Drops blocks beyond those that rows [0, rows) need; rows >= len. */
 void slot_shrink(u32 slot, u64 rows);
 /* Drops every block and the unit; len 0.  The record index is untouched. */

@@ -113,6 +113,16 @@ void state_freeze(u32 slot, u64 rows)
     }
 }
 
+bool state_give(u32 slot, enum holder class, unit_id *unit_out)
+{
+    struct slot_row *row = slot_row(slot);
+    if (row->unit.index == NONE) return false;
+    arena_slots_recharge(door.sections, row->unit, row->class, class);
+    *unit_out = row->unit;
+    row->unit = (unit_id){ NONE, 0 };
+    return true;
+}
+
 u8 *state_strip(block_id block, u32 view, u32 plane)
 {
     const struct state_shape *shape = state_shape();

@@ -73,6 +73,10 @@ const block_id *state_rows_out(u32 slot, u32 *count_out, u64 *rows_out);
  * of the blocks below (whole blocks: B). */
 void state_freeze(u32 slot, u64 rows);
 
+/* The unit with the slot's current sections changes hands: from now on held as `class` by the
+ * caller, and the slot has none (its rows stay).  False: it had none. */
+bool state_give(u32 slot, enum holder class, unit_id *unit_out);
+
 /* Bytes of one view's rows [0, rows) of a block's plane: address in the block's space. */
 u8 *state_strip(block_id block, u32 view, u32 plane);
 

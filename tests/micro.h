@@ -26,12 +26,19 @@
 enum { MICRO_IDS = 4096, MICRO_EOS = 3, MICRO_TALKS = 8 };
 
 struct micro_setup {
-    u32 slot_count;                 /* the engine's; 0 = 1                                    */
+    u32 slot_count;                 /* the engine's; 0 = 1; with `guest` one more once open   */
+    bool guest;                     /* the last slot is the guests'                           */
     u64 ctx;                        /* 0 = 512                                                */
     u32 block_rows, grid_rows;      /* 0 = 8 and 32                                           */
     u32 anchors;                    /* units of the anchors' cap; UINT32_MAX = none           */
     u64 reserve_tokens;             /* 0 = 16                                                 */
     u32 rows, queue;                /* 0 = 16 and 8                                           */
+    u64 stash_rows, pin_rows, park_rows, store_rows;    /* caps: blocks of so many rows and 16
+                                     * section sets; 0 = 4096, UINT64_MAX = nothing           */
+    u64 entry_rows;                 /* of one record of the store, with 2 section sets; same  */
+    u64 guest_max;                  /* 0 = 8192; UINT64_MAX = none                            */
+    f64 guest_fraction;             /* 0 = 0.25                                               */
+    u32 records;                    /* rows of the record table; 0 = 64                       */
     u64 kv_rows;                    /* rows all slots may hold together; 0 = no limit         */
     u64 drain_us;
     const char *dir;                /* a model's folder; NULL = embedded                      */
@@ -50,8 +57,22 @@ struct micro {
 
 static struct micro micro;
 
+static u64 micro_cap(u64 rows, u64 block_bytes, u64 units)
+{
+    if (rows == UINT64_MAX) return 0;
+    if (rows == 0) rows = 4096;
+    return (rows + micro.set.block_rows - 1) / micro.set.block_rows * block_bytes + units;
+}
+
 static void micro_nodes(u64 block_bytes, u64 section_bytes)
 {
+    const struct micro_setup *s = &micro.set;
+    struct profile_row *p = &micro.profile;
+    p->stash_bytes = s->guest ? micro_cap(s->stash_rows, block_bytes, 16 * section_bytes) : 0;
+    p->pin_bytes = micro_cap(s->pin_rows, block_bytes, 16 * section_bytes);
+    p->park_bytes = micro_cap(s->park_rows, block_bytes, 16 * section_bytes);
+    p->store_bytes = micro_cap(s->store_rows, block_bytes, 16 * section_bytes);
+    p->store_entry_bytes = micro_cap(s->entry_rows, block_bytes, 2 * section_bytes);
     static const char *const fixed[] = { "weights", "scratch", "tables" };
     struct budget_graph *g = &micro.graph;
     CHECK_OK(budget_graph_board(g, &micro.profile));
@@ -79,6 +100,7 @@ static void micro_open(const struct micro_setup *setup)
     memset(&micro, 0, sizeof micro);
     *s = *setup;
     if (s->slot_count == 0) s->slot_count = 1;
+    s->slot_count += s->guest;
     if (s->ctx == 0) s->ctx = 512;
     if (s->block_rows == 0) s->block_rows = 8;
     if (s->grid_rows == 0) s->grid_rows = 32;
@@ -95,6 +117,9 @@ static void micro_open(const struct micro_setup *setup)
     micro.profile.reserve_tokens = s->reserve_tokens;
     micro.profile.drain_us = s->drain_us;
     micro.profile.test_hooks = true;
+    micro.profile.records = s->records > 0 ? s->records : 64;
+    if (s->guest_max > 0) micro.profile.guest_rows_max = s->guest_max + 1 > 0 ? s->guest_max : 0;
+    if (s->guest_fraction > 0) micro.profile.guest_fraction = s->guest_fraction;
     log_level_set(LOG_LEVEL_WARN);
     space_host_granule(4096);
     budget_measure_fix(64 * GIB, 64 * GIB);
@@ -112,7 +137,7 @@ static void micro_open(const struct micro_setup *setup)
     decl[count++] = (struct arena_decl){
         .name = "tables", .kind = ARENA_TABLE,
         .cap_bytes = engine_table_bytes(&micro.profile, s->ctx, s->slot_count, s->rows,
-                                        micro.vocab, s->grid_rows) };
+                                        micro.vocab, s->block_rows, s->grid_rows) };
     CHECK_OK(arena_open(decl, count));
     CHECK_OK(model_load(&room));
     micro_nodes(arena_row(state_blocks_arena())->unit_bytes,
@@ -122,7 +147,8 @@ static void micro_open(const struct micro_setup *setup)
     CHECK_OK(command_open(tables));
     CHECK_OK(engine_open(&(struct engine_setup){
         .profile = &micro.profile, .graph = &micro.graph, .ctx = s->ctx,
-        .slot_count = s->slot_count, .table_arena = tables, .candidates = micro.vocab - 16,
+        .slot_count = s->slot_count, .guest_slots = s->guest,
+        .table_arena = tables, .candidates = micro.vocab - 16,
         .eos = &micro.eos, .eos_count = 1 }));
     micro.logits = calloc((u64)s->slot_count * micro.vocab, sizeof *micro.logits);
     engine_keep_logits(micro.logits);

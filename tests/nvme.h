@@ -222,7 +222,8 @@ static void talk_drop(struct talk *t)
     for (u64 i = 0; i * B < t->rows; i++)
         arena_blocks_drop(state_blocks_arena(), t->block[i], HOLD_PARK);
     t->list = (struct anchor_list){ t->anchor, ANCHORS };
-    while (anchors_count(&t->list) > 0) anchors_drop(&t->list, state_sections_arena(), 0);
+    while (anchors_count(&t->list) > 0)
+        anchors_drop(&t->list, state_sections_arena(), 0, HOLD_ANCHOR);
     end_cut(&t->generations, 0);
     t->rows = 0;
 }

@@ -62,33 +62,41 @@ void anchors_mark(struct anchor_list *list, u32 index, enum anchor_kind kind, bo
     if (kind == ANCHOR_END) keep_ends(list);
 }
 
-bool anchors_drop(struct anchor_list *list, u32 sections, u32 index)
+bool anchors_drop(struct anchor_list *list, u32 sections, u32 index, enum holder class)
 {
     u32 count = anchors_count(list);
     ASSERT(index < count);
     unit_id unit = list->row[index].unit;
     bool last = holders_total(arena_slots_holders(sections, unit)) == 1;
-    arena_slots_drop(sections, unit, HOLD_ANCHOR);
+    arena_slots_drop(sections, unit, class);
     for (u32 i = index; i + 1 < count; i++) list->row[i] = list->row[i + 1];
     memset(&list->row[count - 1], 0, sizeof list->row[0]);
     return last;
 }
 
-void anchors_cut(struct anchor_list *list, u32 sections, u64 pos)
+void anchors_cut(struct anchor_list *list, u32 sections, u64 pos, enum holder class)
 {
     for (u32 i = anchors_count(list); i-- > 0 && list->row[i].pos > pos;)
-        anchors_drop(list, sections, i);
+        anchors_drop(list, sections, i, class);
 }
 
-void anchors_fork(struct anchor_list *to, const struct anchor_list *from, u32 sections, u64 pos)
+void anchors_fork(struct anchor_list *to, const struct anchor_list *from, u32 sections, u64 pos,
+                  enum holder class)
 {
     u32 count = anchors_count(from);
     ASSERT(anchors_count(to) == 0 && to->row_cap >= count);
     for (u32 i = 0; i < count && from->row[i].pos <= pos; i++) {
-        arena_slots_hold(sections, from->row[i].unit, HOLD_ANCHOR);
+        arena_slots_hold(sections, from->row[i].unit, class);
         to->row[i] = from->row[i];
         to->row[i].hits = 0;
     }
+}
+
+void anchors_recharge(const struct anchor_list *list, u32 sections, enum holder from,
+                      enum holder to)
+{
+    for (u32 i = anchors_count(list); i-- > 0;)
+        arena_slots_recharge(sections, list->row[i].unit, from, to);
 }
 
 u64 anchors_cost(const struct anchor_list *list, u32 index)
@@ -108,7 +116,7 @@ u32 anchors_cheapest(const struct anchor_list *list, u32 keep, bool keep_head)
     return best;
 }
 
-void anchors_check(const struct anchor_list *list, u32 sections, u64 len)
+void anchors_check(const struct anchor_list *list, u32 sections, u64 len, enum holder class)
 {
     u32 count = anchors_count(list), ends = 0;
     for (u32 i = 0; i < list->row_cap; i++) {
@@ -120,7 +128,7 @@ void anchors_check(const struct anchor_list *list, u32 sections, u64 len)
         ASSERT(r->kind < ANCHOR_KIND_COUNT && r->pos > 0 && r->pos <= len);
         ASSERT(i == 0 || list->row[i - 1].pos < r->pos);
         ASSERT(arena_slots_valid(sections, r->unit));
-        ASSERT(arena_slots_holders(sections, r->unit)->count[HOLD_ANCHOR] > 0);
+        ASSERT(arena_slots_holders(sections, r->unit)->count[class] > 0);
         if (r->kind == ANCHOR_END) ends++;
     }
     ASSERT(ends <= ANCHOR_ENDS);

@@ -1,8 +1,9 @@
 /* tiers/anchors.h - the anchors of one record: copies of all sections at some positions.
  *
  * A list is sorted by position, its rows are packed at the front, the rest is ANCHOR_FREE.  A unit
- * of arena `sections` is held once (HOLD_ANCHOR) by every row that names it; records that share the
- * blocks below an anchor may share its unit.  Rows live in the record's list (tiers/record). */
+ * of arena `sections` is held once by every row that names it, as the class of its record: a live
+ * one's as HOLD_ANCHOR, else the record's own.  Records that share the blocks below an anchor may
+ * share its unit.  Rows live in the record's list (tiers/record). */
 #ifndef TIERS_ANCHORS_H
 #define TIERS_ANCHORS_H
 
@@ -41,12 +42,17 @@ u32 anchors_take(struct anchor_list *list, u64 pos, unit_id unit, enum anchor_ki
 /* Turns an anchor into an end anchor, a head or a turn anchor; a kind never falls (grid < turn <
  * end), a head stays one. */
 void anchors_mark(struct anchor_list *list, u32 index, enum anchor_kind kind, bool head);
-/* Removes one and drops its reference in arena `sections`; true when that freed the unit. */
-bool anchors_drop(struct anchor_list *list, u32 sections, u32 index);
+/* Removes one and drops its reference, held as `class`, in arena `sections`; true when that freed
+ * the unit. */
+bool anchors_drop(struct anchor_list *list, u32 sections, u32 index, enum holder class);
 /* Drops every anchor above `pos`. */
-void anchors_cut(struct anchor_list *list, u32 sections, u64 pos);
-/* `to` (empty) gets the anchors of `from` at or below `pos`, each held once more. */
-void anchors_fork(struct anchor_list *to, const struct anchor_list *from, u32 sections, u64 pos);
+void anchors_cut(struct anchor_list *list, u32 sections, u64 pos, enum holder class);
+/* `to` (empty) gets the anchors of `from` at or below `pos`, each held once more, as `class`. */
+void anchors_fork(struct anchor_list *to, const struct anchor_list *from, u32 sections, u64 pos,
+                  enum holder class);
+/* Every unit of the list changes hands: held as `to` first, then let go as `from`. */
+void anchors_recharge(const struct anchor_list *list, u32 sections, enum holder from,
+                      enum holder to);
 
 /* What removing one costs: (pos - pos of the one before) * (hits + 1) tokens. */
 u64 anchors_cost(const struct anchor_list *list, u32 index);
@@ -55,6 +61,6 @@ u64 anchors_cost(const struct anchor_list *list, u32 index);
 u32 anchors_cheapest(const struct anchor_list *list, u32 keep, bool keep_head);
 
 /* Asserts order, packing and valid units. */
-void anchors_check(const struct anchor_list *list, u32 sections, u64 len);
+void anchors_check(const struct anchor_list *list, u32 sections, u64 len, enum holder class);
 
 #endif

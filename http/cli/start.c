@@ -64,8 +64,8 @@ static enum err plan_ctx(void)
     if (ctx < CTX_LEAST && ctx < most)
         return fail(ERR_CONFIG, "ctx would be %llu: at least %d rows are needed; raise board-gb "
                     "or --ctx", (ull)ctx, CTX_LEAST);
-    start.room = (struct model_room){ .slot_count = p->parallel, .ctx_rows = ctx,
-                                      .pool_bytes = p->board_bytes };
+    start.room = (struct model_room){ .slot_count = p->parallel + engine_guest_slots(p),
+                                      .ctx_rows = ctx, .pool_bytes = p->board_bytes };
     return OK;
 }
 
@@ -93,7 +93,8 @@ enum err start_plan(const struct profile_row *profile)
     TRY(plan_ctx());
     start.table_bytes = engine_table_bytes(&start.profile, start.room.ctx_rows,
                                            start.room.slot_count, turn_rows(),
-                                           model_shape()->vocab, model_layout()->grid_rows);
+                                           model_shape()->vocab, model_layout()->block_rows,
+                                           model_layout()->grid_rows);
     if (start.table_bytes > start.profile.tables_cap_bytes)
         return fail(ERR_CONFIG, "tables-cap-mb: the tables of ctx %llu need %llu MiB, the cap is "
                     "%llu", (ull)start.room.ctx_rows, (ull)(start.table_bytes / MIB + 1),
@@ -227,7 +228,8 @@ enum err start_engine(void)
     const u32 *eos = tokenizer_eos(start.tokenizer, &eos_count);
     TRY(engine_open(&(struct engine_setup){
         .profile = &start.profile, .graph = &start.graph, .ctx = start.room.ctx_rows,
-        .slot_count = start.room.slot_count, .table_arena = arena_find("tables"),
+        .slot_count = start.room.slot_count,
+        .guest_slots = engine_guest_slots(&start.profile), .table_arena = arena_find("tables"),
         .candidates = MIN(tokenizer_count(start.tokenizer), forward_vocab()),
         .eos = eos, .eos_count = eos_count,
     }));

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-enum { ADMIT_RECORDS = 256 };       /* anchors offered to a gate                              */
-
 /* Marks at or below the start were passed in an earlier turn. */
 static void skip_marks(struct turn_row *turn)
 {
@@ -35,25 +33,34 @@ static void publish_start(const struct turn_row *turn, u64 now_us)
 static enum err ask_gate(const struct engine *e, struct turn_row *turn, struct wants_owner *owner,
                          u64 *short_out)
 {
-    static struct budget_record records[ADMIT_RECORDS];
     static struct budget_plan plan;
     struct wants wants;
     wants_build(e, turn, &owner->hit, &wants);
     owner->rows = wants.rows;
     for (u32 i = 0; i < wants.count; i++) wants.want[i].owner = owner;
-    u32 count = resident_victims(records, ADMIT_RECORDS);
-    for (u32 i = 0; i < count; i++)
-        records[i].pinned = owner->hit.start > 0 && owner->hit.way != WAY_TAKE &&
-                            records[i].record == owner->hit.unit.index;
-    enum err err = budget_gate(e->set.graph, &(struct budget_ask){
-        .kind = GATE_ADMIT, .turn = turn->number, .wants = wants.want, .want_count = wants.count,
-        .records = records, .record_count = count,
-    }, &plan);
+    enum err err = wants_gate(e, GATE_ADMIT, turn->number, wants.want, wants.count, &owner->hit,
+                              &plan);
     if (err != ERR_MEMORY || !plan.refused) return err;
     *short_out = plan.short_bytes;
     for (u32 i = plan.refused_want + 1; i < wants.count; i++)
         if (wants.want[i].must) *short_out += wants.want[i].min_bytes;
     return err;
+}
+
+/* The fork gives way to the matched conversation itself, whose tail is given up. */
+static enum err cut_instead(struct engine *e, struct wants_owner *owner)
+{
+    struct tier_hit *hit = &owner->hit;
+    u32 from = hit->slot;
+    tier_unplace(hit);
+    if (resident_record(from) == NONE) slot_drop(from);
+    e->check = true;
+    if (!arena_slots_valid(state_sections_arena(), hit->unit))
+        return fail(ERR_MEMORY, "memory: the anchor at %llu went", (ull)hit->start);
+    hit->way = WAY_CUT;
+    hit->slot = record_at(hit->record)->slot;
+    hit->victim = NONE;
+    return tier_place(hit, owner->prompt, owner->now_us);
 }
 
 /* The gate, and when its must is refused, again with idle records given up, oldest first, as long
@@ -66,15 +73,68 @@ static enum err make_room(struct engine *e, struct turn_row *turn, struct wants_
         enum err err = ask_gate(e, turn, owner, &short_bytes);
         struct tier_hit *hit = &owner->hit;
         if (err != ERR_MEMORY) return err;
-        if (wants_relief(e, hit, hit->slot) >= short_bytes &&
-            wants_relieve(e, hit, hit->slot) > 0) continue;
-        if (hit->way != WAY_FORK || record_at(hit->record)->busy) return err;
-        if (wants_relief(e, hit, NONE) + record_freed_bytes(hit->record, hit->start) <
-            short_bytes) return err;
-        hit->way = WAY_CUT;
-        hit->slot = record_at(hit->record)->slot;
-        hit->victim = NONE;
+        if (hit->guest && resident_holder(hit->slot) != HOLD_LIVE) return err;
+        if (wants_relief(hit->slot) >= short_bytes && wants_relieve(e, hit->slot) > 0) continue;
+        if (hit->way != WAY_FORK || !record_is(hit->record, hit->number) ||
+            record_at(hit->record)->busy || record_at(hit->record)->slot == NONE) return err;
+        if (wants_relief(hit->slot) + record_freed_bytes(hit->record, hit->start) < short_bytes)
+            return err;
+        err = cut_instead(e, owner);
+        if (err != OK) hit->slot = NONE;                /* nothing is placed                  */
+        TRY(err);
     }
+}
+
+/* Bytes that the turn's rows would add to live ones, what its slot gives up counted; all idle
+ * records and everything that yields could not pay for more: refused before anything is displaced.
+ */
+static bool never_fits(const struct engine *e, const struct turn_row *turn,
+                       const struct tier_hit *hit)
+{
+    if (resident_holder(hit->slot) != HOLD_LIVE) return false;
+    u64 block_rows = state_shape()->block_rows;
+    u64 blocks = (wants_rows(e, turn) + block_rows - 1) / block_rows;
+    u64 kept = hit->way == WAY_COLD ? 0 : hit->start / block_rows;
+    u64 need = (blocks - kept) * arena_row(state_blocks_arena())->unit_bytes;
+    u64 room = budget_gate_room(e->set.graph, e->kv_node);
+    u64 used = e->set.graph->node[e->kv_node].used_bytes, relief = wants_relief(NONE);
+    return need > relief && used + need - relief > room;
+}
+
+/* What came in from aside is live now: idle conversations make way under the cap of live rows. */
+static enum err fit_live(struct engine *e, const struct tier_hit *hit)
+{
+    while (aside_used(HOLD_LIVE) > aside_cap(HOLD_LIVE)) {
+        u32 record = resident_oldest(NONE, hit->slot);
+        if (record == NONE)
+            return fail(ERR_MEMORY, "memory: the rows of this conversation are over the cap of kv");
+        u32 slot = record_at(record)->slot;
+        tier_displace(slot);
+        slot_drop(slot);
+        e->counts.evicted++;
+    }
+    return OK;
+}
+
+/* Slot and start of this turn in place, and its rows granted.  ERR_MEMORY: the slot is idle again;
+ * a guest's that the stash does not pay for is not one. */
+static enum err place(struct engine *e, struct turn_row *turn, struct wants_owner *owner)
+{
+    struct tier_hit *hit = &owner->hit;
+    if (never_fits(e, turn, hit))
+        return fail(ERR_MEMORY, "memory: %llu rows are more than the board can ever pay for",
+                    (ull)wants_rows(e, turn));
+    if (!wants_gross(hit->slot, wants_rows(e, turn)))
+        return fail(ERR_MEMORY, "memory: the stash has no room for a guest of %llu rows",
+                    (ull)wants_rows(e, turn));
+    TRY(tier_place(hit, owner->prompt, owner->now_us));
+    enum err err = fit_live(e, hit);
+    if (err == OK) err = make_room(e, turn, owner);
+    if (err == OK || hit->slot == NONE) return err;
+    tier_unplace(hit);
+    if (resident_record(hit->slot) == NONE) slot_drop(hit->slot);
+    else slot_shrink(hit->slot, slot_row(hit->slot)->len);
+    return err;
 }
 
 /* Choose the start, make room, restore.  Fails only when the slot itself gets no rows. */
@@ -87,11 +147,14 @@ static enum err admit(struct engine *e, struct turn_row *turn)
 
     replay_prompt(e, turn, &prompt, &owner.hit);
     if (owner.hit.slot == NONE) return OK;              /* waits: every slot is busy */
-    enum err err = make_room(e, turn, &owner);
-    if (err != OK) {
-        if (resident_record(owner.hit.slot) == NONE) slot_drop(owner.hit.slot);
-        return err;
+    enum err err = place(e, turn, &owner);
+    if (err == ERR_MEMORY && owner.hit.guest) {         /* served like any other */
+        prompt.no_guest = true;
+        tier_find(&prompt, &owner.hit);
+        if (owner.hit.slot == NONE) return OK;
+        err = place(e, turn, &owner);
     }
+    if (err != OK) return err;
     turn->hit = owner.hit;
     turn->slot = owner.hit.slot;
     err = tier_load(&turn->hit, &prompt);
@@ -111,8 +174,24 @@ static enum err admit(struct engine *e, struct turn_row *turn)
 static u32 idle_slots(const struct engine *e)
 {
     u32 count = 0;
-    for (u32 slot = 0; slot < e->slot_count; slot++) count += e->slot_turn[slot] == NONE;
+    for (u32 slot = 0; slot < e->main_count; slot++) count += e->slot_turn[slot] == NONE;
     return count;
+}
+
+/* With every slot busy only a guest finds a place: short prompts are asked once each time that a
+ * turn began or ended. */
+static u32 next_guest(const struct engine *e)
+{
+    u32 slot = resident_guest_slot(), oldest = NONE;
+    if (slot == NONE || e->slot_turn[slot] != NONE) return NONE;
+    for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1)) {
+        const struct turn_row *turn = turn_at(i);
+        if (turn->state != TURN_QUEUED) continue;
+        if (turn->asked == e->counts.turns + e->admitted + 1) continue;
+        if (turn->prompt_count > e->set.profile->guest_rows_max) continue;
+        if (oldest == NONE || turn->number < turn_at(oldest)->number) oldest = i;
+    }
+    return oldest;
 }
 
 /* A refused must is counted, and dumped where a folder was given for it. */
@@ -127,12 +206,18 @@ static void note_refusal(struct engine *e)
 
 void admit_pass(struct engine *e)
 {
-    while (idle_slots(e) > 0) {
-        u32 index = turn_oldest(TURN_QUEUED);
+    for (;;) {
+        u32 index = idle_slots(e) > 0 ? turn_oldest(TURN_QUEUED) : next_guest(e);
         if (index == NONE) return;
         struct turn_row *turn = turn_at(index);
+        turn->asked = e->counts.turns + e->admitted + 1;
         enum err err = admit(e, turn);
-        e->moved = e->check = true;
+        e->check = true;
+        if (err == OK && turn->slot == NONE) {          /* no guest: it waits like the others */
+            ASSERT(idle_slots(e) == 0);
+            continue;
+        }
+        e->moved = true;
         if (turn->slot != NONE) e->slot_turn[turn->slot] = index;
         if (err != OK) {
             turn_fail(e, turn, err);
@@ -140,6 +225,7 @@ void admit_pass(struct engine *e)
             continue;
         }
         ASSERT(turn->state == TURN_PREFILL);
+        e->admitted++;
         publish_start(turn, turn->admit_at_us);
     }
 }

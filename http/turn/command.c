@@ -124,6 +124,30 @@ static void put_ledger(struct json_out *out, u32 most)
     json_put_array_end(out);
 }
 
+/* What stands aside, a tier at a time. */
+static void put_aside(const struct tier_stats *s, struct json_out *out)
+{
+    static const struct { const char *name; enum holder class; enum tier_source source; } tier[] = {
+        { "stash", HOLD_STASH, TIER_SOURCE_COUNT }, { "pin", HOLD_PIN, TIER_PIN },
+        { "park", HOLD_PARK, TIER_PARK }, { "store", HOLD_STORE, TIER_STORE },
+    };
+    for (u32 i = 0; i < COUNT_OF(tier); i++) {
+        enum holder class = tier[i].class;
+        json_put_key(out, tier[i].name);
+        json_put_object(out);
+        if (tier[i].source < TIER_SOURCE_COUNT) put_u64(out, "hits", s->turns[tier[i].source]);
+        put_u64(out, "records", s->classes[class].records);
+        put_u64(out, "rows", s->classes[class].rows);
+        put_u64(out, "bytes", s->classes[class].bytes);
+        put_u64(out, "cap_bytes", aside_cap(class));
+        put_u64(out, "kept", s->aside.kept[class]);
+        put_u64(out, "dropped", s->aside.dropped[class]);
+        put_u64(out, "yielded", s->aside.yielded[class]);
+        put_u64(out, "refused", s->aside.refused[class]);
+        json_put_object_end(out);
+    }
+}
+
 static void put_tiers(struct json_out *out)
 {
     struct tier_stats s;
@@ -156,7 +180,10 @@ static void put_tiers(struct json_out *out)
     put_u64(out, "anchors_replaced", s.resident.replaced);
     put_u64(out, "anchors_yielded", s.resident.yielded);
     put_u64(out, "cleared", s.cleared);
+    put_u64(out, "guests", s.guests);
+    put_u64(out, "false_hits", s.false_hits);
     json_put_object_end(out);
+    put_aside(&s, out);
 }
 
 static void put_turns(const struct engine *e, struct json_out *out)
@@ -178,6 +205,7 @@ static void put_turns(const struct engine *e, struct json_out *out)
     put_u64(out, "forwarded_tokens", c->forwarded);
     put_u64(out, "generated_tokens", c->generated);
     put_u64(out, "decode_rounds", c->rounds);
+    put_u64(out, "row_bytes_copied", slot_copied_bytes());
     json_put_key(out, "prefill_s");
     json_put_f64(out, (f64)c->prefill_us / 1e6);
     json_put_key(out, "decode_s");
@@ -227,38 +255,46 @@ static void put_stats(const struct engine *e, struct json_out *out)
     json_put_object_end(out);
 }
 
-static void clear(struct engine *e, const struct command_row *row, struct json_out *out)
+static enum err clear(struct engine *e, const struct command_row *row, struct json_out *out)
 {
+    static const struct { const char *name; u32 classes; } tiers[] = {
+        { "", TIER_CLEAR_ALL }, { "all", TIER_CLEAR_ALL }, { "resident", TIER_CLEAR_RESIDENT },
+        { "pin", TIER_CLEAR_PIN }, { "park", TIER_CLEAR_PARK }, { "store", TIER_CLEAR_STORE },
+    };
     u64 session[2];
+    u32 at = 0;
+    while (at < COUNT_OF(tiers) && strcmp(row->tier, tiers[at].name) != 0) at++;
+    if (at == COUNT_OF(tiers))
+        return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park or store",
+                    row->tier);
     hash_128(row->session, strlen(row->session), session);
-    u32 cleared = tier_clear(row->session[0] == 0 ? NULL : session);
+    u32 cleared = tier_clear_of(tiers[at].classes, row->session[0] == 0 ? NULL : session);
     for (u32 slot = 0; slot < e->slot_count; slot++)
         if (e->slot_turn[slot] == NONE && resident_record(slot) == NONE) slot_drop(slot);
     json_put_object(out);
     put_u64(out, "records", cleared);
     json_put_object_end(out);
     e->check = true;
+    return OK;
 }
 
 /* ------------------------------------------------------------------ caps */
-
-enum { COMMAND_SET_RECORDS = 512 };
 
 /* Brings `node` under its cap: caches by a gate, units that turns were granted and have not used,
  * then idle conversations, the longest unused first, when live rows are over.  Each round of the
  * loop drops a record. */
 static enum err take_over(struct engine *e, u32 node, struct budget_plan *plan)
 {
-    static struct budget_record records[COMMAND_SET_RECORDS];
-    const struct tier_hit none = { .record = NONE };
+    struct budget_record *records;
+    struct budget_shares *shares;
     struct budget_graph *g = e->set.graph;
     if (g->node[node].over)
         for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1))
             resident_pool_drop(&turn_at(i)->pool);
+    u32 count = wants_victims(&records, &shares);
     TRY(budget_gate_set(g, node, g->node[node].cap_bytes, &(struct budget_ask){
-        .records = records, .record_count = resident_victims(records, COMMAND_SET_RECORDS),
-    }, plan));
-    while (g->node[node].over && wants_relieve(e, &none, NONE) > 0) {
+        .records = records, .record_count = count, .shares = shares }, plan));
+    while (g->node[node].over && wants_relieve(e, NONE) > 0) {
         arena_trim(state_blocks_arena(), 0);
         arena_trim(state_sections_arena(), 0);
         budget_graph_refresh(g);
@@ -340,10 +376,7 @@ static enum err answer(struct engine *e, const struct command_row *row, struct j
     case COMMAND_SET: TRY(set(e, row, out)); break;
     case COMMAND_LEDGER: put_ledger(out, LEDGER_CAP); break;
     case COMMAND_CLEAR:
-        if (row->tier[0] != 0 && strcmp(row->tier, "all") != 0 &&
-            strcmp(row->tier, "resident") != 0)
-            return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all or resident", row->tier);
-        clear(e, row, out);
+        TRY(clear(e, row, out));
         break;
     default: return fail(ERR_USAGE, "command: no operation %d", (int)row->op);
     }

@@ -19,31 +19,52 @@ static struct engine engine;
 static _Atomic u32 dumps;               /* calls of engine_dump not yet carried out           */
 static _Atomic u32 stops;               /* calls of engine_stop so far                        */
 
-static u32 record_rows(const struct profile_row *profile, u32 slot_count)
+/* A row a slot, one more for a fork, and what stands aside. */
+static u32 record_row_count(const struct profile_row *profile, u32 slot_count)
 {
-    return MAX(MIN(profile->records, (u32)PASS_RECORD_CAP), slot_count + 1);
+    return MAX(MIN(profile->records, (u32)PASS_RECORD_CAP), 2 * slot_count + 2);
+}
+
+u32 engine_guest_slots(const struct profile_row *profile)
+{
+    return profile->stash_bytes > 0 && profile->guest_rows_max > 0;
 }
 
 u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
-                       u32 vocab, u32 grid_rows)
+                       u32 vocab, u32 block_rows, u32 grid_rows)
 {
     struct tier_setup tiers = { .slot_count = slot_count, .ctx = ctx,
-                                .record_cap = record_rows(profile, slot_count) };
+                                .record_cap = record_row_count(profile, slot_count) };
     return turn_table_bytes(turn_rows) + ledger_table_bytes() +
-           tier_table_bytes(&tiers, grid_rows) + 2 * ctx * sizeof(u64) +
+           tier_table_bytes(&tiers, block_rows, grid_rows) + 2 * ctx * sizeof(u64) +
            slot_count * ctx * sizeof(u32) + (u64)slot_count * vocab * sizeof(f32) +
            8ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;
+}
+
+/* A cap in rows, for tests: their blocks and as many section sets as a conversation keeps. */
+static u64 cap_of(u64 cap_bytes, u64 rows, u32 block_rows, u64 block_bytes, u64 section_bytes)
+{
+    if (rows == 0) return cap_bytes;
+    return (rows + block_rows - 1) / block_rows * block_bytes + 16 * section_bytes;
 }
 
 enum err engine_declare(struct budget_graph *g, const struct profile_row *profile, u64 block_bytes,
                         u64 section_bytes, u32 slot_count)
 {
+    u32 rows = profile->block > 0 ? profile->block : PASS_BLOCK_ROWS;
     TRY(budget_graph_declare(g, &(struct budget_decl){
         .name = "kv", .parent = "live", .pool = POOL_BOARD, .node_class = CLASS_LIVE,
         .used = USED_HOLDER, .holder = HOLD_LIVE, .cap_bytes = UINT64_MAX,
         .unit_bytes = block_bytes,
     }, NULL));
-    return tier_declare(g, profile->resident_bytes, section_bytes, slot_count);
+    struct aside_caps caps = {
+        .stash_bytes = profile->stash_bytes, .store_bytes = profile->store_bytes,
+        .pin_bytes = cap_of(profile->pin_bytes, profile->pin_rows, rows, block_bytes,
+                            section_bytes),
+        .park_bytes = cap_of(profile->park_bytes, profile->park_rows, rows, block_bytes,
+                             section_bytes),
+    };
+    return tier_declare(g, profile->resident_bytes, &caps, section_bytes, slot_count);
 }
 
 enum err engine_open(const struct engine_setup *setup)
@@ -54,6 +75,7 @@ enum err engine_open(const struct engine_setup *setup)
     e->set = *setup;
     e->ctx = setup->ctx;
     e->slot_count = setup->slot_count;
+    e->main_count = setup->slot_count - setup->guest_slots;
     e->vocab = forward_vocab();
     e->kv_node = budget_graph_find(setup->graph, "kv");
     if (e->kv_node == NONE || budget_graph_find(setup->graph, "anchors") == NONE)
@@ -69,9 +91,15 @@ enum err engine_open(const struct engine_setup *setup)
     TRY(ledger_open(table));
     TRY(tier_open(&(struct tier_setup){
         .table_arena = table, .slot_count = e->slot_count, .ctx = e->ctx,
-        .record_cap = record_rows(setup->profile, e->slot_count),
+        .record_cap = record_row_count(setup->profile, e->slot_count),
+        .guest_slots = setup->guest_slots, .half_life_us = setup->profile->value_half_life_us,
+        .store_entry_bytes = setup->profile->store_entry_bytes,
+        .guest = { .rows_max = setup->profile->guest_rows_max,
+                   .fraction = setup->profile->guest_fraction },
     }, setup->graph));
-    submit_running_cap(e->slot_count);
+    for (u32 slot = e->main_count; slot < e->slot_count; slot++)
+        slot_row(slot)->class = HOLD_STASH;
+    submit_running_cap(e->main_count);
     return OK;
 }
 
@@ -105,7 +133,7 @@ static bool can_move(const struct engine *e)
     if (turn_count(TURN_PREFILL) > 0 || turn_count(TURN_DONE) > 0) return true;
     for (u32 slot = 0; slot < e->slot_count; slot++) {
         u32 turn = e->slot_turn[slot];
-        idle = idle || turn == NONE;
+        idle = idle || (turn == NONE && slot < e->main_count);
         if (turn != NONE && decode_ready(turn_at(turn))) return true;
     }
     return idle && turn_count(TURN_QUEUED) > 0;

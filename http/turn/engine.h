@@ -11,7 +11,8 @@ struct engine_setup {
     const struct profile_row *profile;
     struct budget_graph      *graph;
     u64 ctx;                        /* rows a sequence may have                               */
-    u32 slot_count;
+    u32 slot_count;                 /* all                                                    */
+    u32 guest_slots;                /* 0 or 1 of them, the last: the stash pays for its rows  */
     u32 table_arena;
     u32 candidates;                 /* ids a sampler may choose: [0, candidates)              */
     const u32 *eos; u32 eos_count;
@@ -19,9 +20,12 @@ struct engine_setup {
 
 /* Bytes of a table arena that turn_open(turn_rows), command_open and engine_open take together. */
 u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
-                       u32 vocab, u32 grid_rows);
+                       u32 vocab, u32 block_rows, u32 grid_rows);
+/* Slots of the guests' that a profile asks for: 0 or 1. */
+u32 engine_guest_slots(const struct profile_row *profile);
 
-/* Nodes kv and anchors and the edge between them; before budget_graph_check.  `block_bytes` and
+/* Nodes kv, anchors, aside{stash, pin, park} and store and the edges between them; before
+ * budget_graph_check.  `block_bytes` and
  * `section_bytes` are the units of the arenas.  ERR_CONFIG. */
 MUST_USE enum err engine_declare(struct budget_graph *g, const struct profile_row *profile,
                                  u64 block_bytes, u64 section_bytes, u32 slot_count);

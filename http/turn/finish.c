@@ -29,7 +29,8 @@ static void leave_slot(struct engine *e, struct turn_row *turn, u64 now_us)
         tier_lost(slot, &turn->pool);
     } else {
         tier_commit(slot, &(struct tier_answer){
-            .prompt_count = turn->prompt_count, .think_hi = turn->think_hi,
+            .start = turn->hit.start, .prompt_count = turn->prompt_count,
+            .think_hi = turn->think_hi,
             .generated = turn->generated > 0,
             .anchor = turn->finish == FINISH_CANCELLED && !turn->lined,
         }, &turn->pool, now_us);
@@ -68,6 +69,7 @@ static void fill_result(const struct turn_row *turn, u64 rows, u64 now_us)
     r->slot = turn->slot;
     r->by_stop_string = turn->by_stop_string;
     r->by_memory = turn->by_memory;
+    r->guest = turn->hit.guest;
     r->restore_us = turn->restore_us;
     r->prefill_us = turn->prefill_us;
     r->decode_us = turn->decode_us;

@@ -10,7 +10,9 @@ static enum err grow_commit(void *owner, u64 bytes)
     const struct grow_owner *g = owner;
     u64 blocks = bytes / arena_row(state_blocks_arena())->unit_bytes;
     u64 rows = slot_row(g->slot)->row_cap + blocks * state_shape()->block_rows;
-    return slot_grow(g->slot, MIN(rows, g->rows_max));
+    TRY(slot_grow(g->slot, MIN(rows, g->rows_max)));
+    tier_settle();
+    return OK;
 }
 
 /* At least one block more, at most reserve_tokens rows.  ERR_MEMORY: refused, nothing changed. */
@@ -21,17 +23,18 @@ static enum err ask_gate(const struct engine *e, const struct turn_row *turn,
     u64 block_bytes = arena_row(state_blocks_arena())->unit_bytes, bytes, sections;
     u64 more = MAX(e->set.profile->reserve_tokens, state_shape()->block_rows);
     struct grow_owner owner = { turn->slot, MIN(turn->row_limit, row->row_cap + more) };
-    static struct budget_record records[64];
+    if (!wants_gross(turn->slot, owner.rows_max))
+        owner.rows_max = row->row_cap + state_shape()->block_rows;
+    if (!wants_gross(turn->slot, owner.rows_max))
+        return fail(ERR_MEMORY, "memory: the stash has no room for more rows of a guest");
     slot_cost(turn->slot, owner.rows_max, &bytes, &sections);
     struct budget_want want = {
-        .node = e->kv_node, .arena = state_blocks_arena(), .must = true,
+        .node = aside_node(resident_holder(turn->slot)), .arena = state_blocks_arena(),
+        .must = true,
         .min_bytes = MIN(block_bytes, bytes), .max_bytes = bytes, .unit_bytes = block_bytes,
         .commit = grow_commit, .owner = &owner,
     };
-    return budget_gate(e->set.graph, &(struct budget_ask){
-        .kind = GATE_GROW, .turn = turn->number, .wants = &want, .want_count = 1,
-        .records = records, .record_count = resident_victims(records, COUNT_OF(records)),
-    }, plan);
+    return wants_gate(e, GATE_GROW, turn->number, &want, 1, NULL, plan);
 }
 
 /* The youngest side turn that decodes ends so that slot 0 can go on; false when there is none. */
@@ -53,11 +56,10 @@ static bool end_side_turn(struct engine *e)
 static void grow(struct engine *e, struct turn_row *turn)
 {
     static struct budget_plan plan;
-    const struct tier_hit none = { .record = NONE };
     enum err err = ask_gate(e, turn, &plan);
     e->check = true;
     /* Each round gives one idle record up, so it ends. */
-    while (err == ERR_MEMORY && wants_relieve(e, &none, turn->slot) > 0)
+    while (err == ERR_MEMORY && wants_relieve(e, turn->slot) > 0)
         err = ask_gate(e, turn, &plan);
     if (err == OK || slot_row(turn->slot)->len < slot_row(turn->slot)->row_cap) return;
     if (err == ERR_MEMORY && turn->slot == 0 && end_side_turn(e)) return;

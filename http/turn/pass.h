@@ -18,7 +18,8 @@ enum {
     PASS_SHORT_ROWS = 128,          /* a chunk while another slot decodes                     */
     PASS_OVER_MAX = 4,              /* a prefill passed over so often goes next               */
     PASS_PAUSE_US = 5000,           /* a paused turn looks again at its ring                  */
-    PASS_RECORD_CAP = 256,          /* record rows: only slots have records so far            */
+    PASS_BLOCK_ROWS = 256,          /* of a block whose model says nothing else               */
+    PASS_RECORD_CAP = 4096,         /* record rows, and what a gate is offered                */
 };
 
 /* What alignment made of the prompt (replay.c). */
@@ -32,6 +33,7 @@ struct turn_row {
     enum turn_state state;
     u32  submit, slot;              /* slot NONE until admitted                               */
     u32  passed_over;
+    u64  asked;                     /* admission was tried when so many turns had begun and ended */
     u64  number;                    /* order of arrival; also the request's number in logs    */
     u64  prompt_count;
     u64  row_limit;                 /* rows it may ever need: min(ctx, prompt + max_tokens - 1) */
@@ -69,7 +71,8 @@ struct engine_counts {
 struct engine {
     struct engine_setup set;
     u64  ctx;
-    u32  slot_count, vocab, kv_node;
+    u32  slot_count, main_count;    /* all; without the guests' slot                          */
+    u32  vocab, kv_node;
     u64 *keys;                      /* [ctx] of the turn being admitted; or of one chunk      */
     u64 *replayed;                  /* [ctx] what alignment tries                             */
     u32 *ids;                       /* [slot_count][ctx] served ids of the turn in each slot  */
@@ -77,6 +80,7 @@ struct engine {
     f32 *kept_logits;               /* [slot_count][vocab] before sampling, or NULL (tests)   */
     u8  *work;                      /* 8 * vocab bytes for the sampler                        */
     u32  slot_turn[SLOT_CAP];       /* turn in each slot, or NONE                             */
+    u64  admitted;                  /* turns so far                                           */
     bool moved;                     /* some pass did something in this round                  */
     bool check;                     /* tables changed: engine_check has work                  */
     bool over;                      /* running turns hold more than a cap that was lowered    */
@@ -102,10 +106,14 @@ void turn_serve(const struct engine *e, struct turn_row *turn, u64 prompt_count,
 void turn_publish(const struct turn_row *turn, enum submit_state state);
 u64  turn_table_bytes(u32 rows);
 
-/* wants.c: pure. */
+/* wants.c: what a placed hit asks for; pure. */
 struct wants { struct budget_want want[3]; u32 count; u64 rows; };
 void wants_build(const struct engine *e, const struct turn_row *turn, const struct tier_hit *hit,
                  struct wants *out);
+/* Rows a turn must get: its prompt and the first reserve-tokens of its answer. */
+u64  wants_rows(const struct engine *e, const struct turn_row *turn);
+/* All of a guest's rows, shared ones too, fit the stash's cap: others may let go of them. */
+bool wants_gross(u32 slot, u64 rows);
 /* What one gate needs to carry out a grant: the slot's rows and the turn's anchors. */
 struct wants_owner {
     struct engine *e;
@@ -119,10 +127,16 @@ enum err wants_rows_commit(void *owner, u64 bytes);
 void     wants_rows_undo(void *owner, u64 bytes);
 enum err wants_anchors_commit(void *owner, u64 bytes);
 void     wants_anchors_undo(void *owner, u64 bytes);
-/* Drops the idle record that was used longest ago (not the hit's, not the turn's slot): bytes freed
- * or 0 when there is none.  And what all of them together would free. */
-u64 wants_relieve(struct engine *e, const struct tier_hit *hit, u32 slot);
-u64 wants_relief(const struct engine *e, const struct tier_hit *hit, u32 slot);
+/* Drops the idle record of another slot that was used longest ago: bytes freed, or 0 when there is
+ * none.  And what all of them together would free. */
+u64 wants_relieve(struct engine *e, u32 slot);
+u64 wants_relief(u32 slot);
+/* Everything a gate may take; tables of the engine thread, valid until the next call. */
+u32 wants_victims(struct budget_record **records_out, struct budget_shares **shares_out);
+/* The gate, with everything it may take; its records are listed only when something lacks. */
+enum err wants_gate(const struct engine *e, enum budget_gate_kind kind, u64 turn,
+                    const struct budget_want *wants, u32 count, const struct tier_hit *hit,
+                    struct budget_plan *plan);
 
 /* replay.c: fills `keys` with the prompt as sent; if that parts from the records where they wrote
  * other ids themselves, with the aligned ids, when that starts later.  The turn's prompt and marks

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const turn_source_word[SOURCE_COUNT] = { "cold", "grid", "turn", "end" };
+const char *const turn_source_word[SOURCE_COUNT] = { "cold", "grid", "turn", "end", "pin", "park",
+                                                     "store", "response" };
 const char *const turn_reason_word[REASON_COUNT] = { NULL, "parted", "short", "never_seen",
                                                      "memory", "off", "context" };
 const char *const turn_served_word[SERVED_COUNT] = { "sent", "aligned" };
-static_assert((int)SOURCE_END == (int)TIER_END && (int)SOURCE_COUNT == (int)TIER_SOURCE_COUNT &&
+static_assert((int)SOURCE_RESPONSE == (int)TIER_RESPONSE &&
+              (int)SOURCE_COUNT == (int)TIER_SOURCE_COUNT &&
               (int)REASON_CONTEXT == (int)TIER_CONTEXT &&
               (int)REASON_COUNT == (int)TIER_REASON_COUNT,
               "sources and reasons of tiers and turns are the same numbers");

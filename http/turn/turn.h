@@ -34,7 +34,8 @@ enum submit_state {
 };
 
 enum turn_finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_ERROR };
-enum turn_source { SOURCE_COLD, SOURCE_GRID, SOURCE_TURN, SOURCE_END, SOURCE_COUNT };
+enum turn_source { SOURCE_COLD, SOURCE_GRID, SOURCE_TURN, SOURCE_END, SOURCE_PIN, SOURCE_PARK,
+                   SOURCE_STORE, SOURCE_RESPONSE, SOURCE_COUNT };
 enum turn_reason { REASON_NONE, REASON_PARTED, REASON_SHORT, REASON_NEVER_SEEN, REASON_MEMORY,
                    REASON_OFF, REASON_CONTEXT, REASON_COUNT };
 enum turn_served { SERVED_SENT, SERVED_ALIGNED, SERVED_COUNT };     /* which prompt policy    */
@@ -58,6 +59,7 @@ struct turn_result {                /* engine writes; start, source, cached vali
     u32 slot;                       /* where it ran, or NONE: never admitted                  */
     bool by_stop_string;            /* the completing id was pushed; text is cut before it    */
     bool by_memory;                 /* FINISH_LENGTH because it could not grow                */
+    bool guest;                     /* ran beside the resident conversation, nothing displaced */
     u64 restore_us, prefill_us, ttft_us, decode_us, queue_us;
 };
 

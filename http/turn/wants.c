@@ -4,30 +4,6 @@
 #include "model/state.h"
 #include "tiers/key.h"
 
-static u64 blocks_of(u64 rows)
-{
-    u64 block_rows = state_shape()->block_rows;
-    return (rows + block_rows - 1) / block_rows;
-}
-
-/* Bytes of blocks and of a section set that the slot lacks for `rows` rows, less what comes free in
- * the slot itself when the hit is placed. */
-static void rows_cost(const struct tier_hit *hit, u64 rows, u64 *blocks_out, u64 *sections_out)
-{
-    if (hit->way == WAY_TAKE) {
-        slot_cost(hit->slot, rows, blocks_out, sections_out);
-        return;
-    }
-    u64 block_bytes = arena_row(state_blocks_arena())->unit_bytes;
-    u64 kept = hit->way == WAY_COLD ? 0 : hit->start / state_shape()->block_rows;
-    u64 need = (blocks_of(rows) - kept) * block_bytes, freed = 0;
-    if (hit->way == WAY_CUT) freed = record_freed_bytes(hit->record, hit->start);
-    else if (hit->victim != NONE) freed = record_freed_bytes(hit->victim, 0);
-    *blocks_out = need > freed ? need - freed : 0;
-    *sections_out = slot_row(hit->slot)->unit.index == NONE
-                  ? arena_row(state_sections_arena())->unit_bytes : 0;
-}
-
 /* Anchors this turn would take: lines and marks ahead, and the end. */
 static u32 anchors_ahead(const struct turn_row *turn, u64 start)
 {
@@ -36,24 +12,38 @@ static u32 anchors_ahead(const struct turn_row *turn, u64 start)
     return (u32)MIN(count, (u64)RESIDENT_POOL_CAP);
 }
 
+u64 wants_rows(const struct engine *e, const struct turn_row *turn)
+{
+    return MIN(turn->row_limit,
+               turn->prompt_count + MAX(e->set.profile->reserve_tokens, 1u) - 1);
+}
+
+bool wants_gross(u32 slot, u64 rows)
+{
+    if (resident_holder(slot) == HOLD_LIVE) return true;
+    u64 blocks = (rows + state_shape()->block_rows - 1) / state_shape()->block_rows;
+    return blocks * arena_row(state_blocks_arena())->unit_bytes +
+           arena_row(state_sections_arena())->unit_bytes <= aside_cap(HOLD_STASH);
+}
+
 void wants_build(const struct engine *e, const struct turn_row *turn, const struct tier_hit *hit,
                  struct wants *out)
 {
     u64 blocks_bytes, sections_bytes, unit_bytes = arena_row(state_sections_arena())->unit_bytes;
-    u64 first = turn->prompt_count + MAX(e->set.profile->reserve_tokens, 1u) - 1;
-    out->rows = MIN(turn->row_limit, first);
-    rows_cost(hit, out->rows, &blocks_bytes, &sections_bytes);
+    u32 node = aside_node(resident_holder(hit->slot));
+    out->rows = wants_rows(e, turn);
+    slot_cost(hit->slot, out->rows, &blocks_bytes, &sections_bytes);
     out->count = 2;
     out->want[0] = (struct budget_want){
-        .node = e->kv_node, .arena = state_blocks_arena(), .must = true,
+        .node = node, .arena = state_blocks_arena(), .must = true,
         .min_bytes = blocks_bytes, .max_bytes = blocks_bytes, .unit_bytes = 1,
         .commit = wants_rows_commit, .undo = wants_rows_undo,
     };
     out->want[1] = (struct budget_want){
-        .node = e->kv_node, .arena = state_sections_arena(), .must = true,
+        .node = node, .arena = state_sections_arena(), .must = true,
         .min_bytes = sections_bytes, .max_bytes = sections_bytes, .unit_bytes = 1,
     };
-    if (!resident_on()) return;
+    if (!resident_on() || node != e->kv_node) return;
     out->want[out->count++] = (struct budget_want){
         .node = resident_node(), .arena = state_sections_arena(),
         .max_bytes = anchors_ahead(turn, hit->start) * unit_bytes, .unit_bytes = unit_bytes,
@@ -66,22 +56,18 @@ void wants_build(const struct engine *e, const struct turn_row *turn, const stru
 
 enum err wants_rows_commit(void *owner, u64 bytes)
 {
-    struct wants_owner *w = owner;
-    u64 now_us = w->now_us;
+    const struct wants_owner *w = owner;
     (void)bytes;
-    TRY(tier_place(&w->hit, w->prompt, now_us));
-    enum err err = slot_grow(w->hit.slot, w->rows);
-    if (err != OK) tier_unplace(&w->hit);
-    return err;
+    TRY(slot_grow(w->hit.slot, w->rows));
+    tier_settle();
+    return OK;
 }
 
 void wants_rows_undo(void *owner, u64 bytes)
 {
-    struct wants_owner *w = owner;
+    const struct wants_owner *w = owner;
     (void)bytes;
-    tier_unplace(&w->hit);
-    if (resident_record(w->hit.slot) != NONE)
-        slot_shrink(w->hit.slot, slot_row(w->hit.slot)->len);
+    slot_shrink(w->hit.slot, slot_row(w->hit.slot)->len);
 }
 
 enum err wants_anchors_commit(void *owner, u64 bytes)
@@ -107,27 +93,55 @@ static u64 unit_bytes_of(u32 slot)
     return slot_row(slot)->unit.index == NONE ? 0 : arena_row(state_sections_arena())->unit_bytes;
 }
 
-u64 wants_relieve(struct engine *e, const struct tier_hit *hit, u32 slot)
+u64 wants_relieve(struct engine *e, u32 slot)
 {
-    u32 record = resident_oldest(hit->record, slot);
+    u32 record = resident_oldest(NONE, slot);
     if (record == NONE) return 0;
     u32 from = record_at(record)->slot;
     u64 freed = record_freed_bytes(record, 0) + record_anchor_bytes(record) + unit_bytes_of(from);
-    resident_drop(from);
+    tier_drop(from);
     slot_drop(from);
     e->counts.evicted++;
     e->check = true;
     return MAX(freed, 1u);
 }
 
-u64 wants_relief(const struct engine *e, const struct tier_hit *hit, u32 slot)
+u64 wants_relief(u32 slot)
 {
     u64 sum = 0;
-    (void)e;
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
         u32 from = record_at(r)->slot;
-        if (record_at(r)->busy || r == hit->record || from == slot) continue;
+        if (record_at(r)->busy || from == slot || from == NONE) continue;
         sum += record_freed_bytes(r, 0) + unit_bytes_of(from);  /* anchors yield by themselves */
     }
     return sum;
+}
+
+/* ------------------------------------------------------------------ the gate */
+
+u32 wants_victims(struct budget_record **records_out, struct budget_shares **shares_out)
+{
+    static struct budget_record records[BUDGET_RECORD_CAP];
+    static struct budget_shares shares;
+    *records_out = records;
+    *shares_out = &shares;
+    return tier_victims(records, COUNT_OF(records), &shares);
+}
+
+enum err wants_gate(const struct engine *e, enum budget_gate_kind kind, u64 turn,
+                    const struct budget_want *wants, u32 count, const struct tier_hit *hit,
+                    struct budget_plan *plan)
+{
+    struct budget_record *records = NULL;
+    struct budget_shares *shares = NULL;
+    u32 record_count = 0;
+    if (!budget_gate_fits(e->set.graph, wants, count))
+        record_count = wants_victims(&records, &shares);
+    for (u32 i = 0; i < record_count; i++)      /* the anchor that will be loaded             */
+        if (records[i].node == resident_node() && hit != NULL && hit->start > 0 &&
+            hit->way != WAY_TAKE && records[i].record == hit->unit.index) records[i].pinned = true;
+    return budget_gate(e->set.graph, &(struct budget_ask){
+        .kind = kind, .turn = turn, .wants = wants, .want_count = count, .records = records,
+        .record_count = record_count, .shares = shares,
+    }, plan);
 }

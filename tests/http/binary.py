@@ -171,7 +171,8 @@ def cancel():
 
 
 def comments():
-    with Server(HOOKS + ["--threads", "1", "--parallel", "1", "--queue", "1", "--keepalive-s", "0.1"]) as s:
+    with Server(HOOKS + ["--threads", "1", "--parallel", "1", "--queue", "1", "--keepalive-s", "0.1",
+                         "--resident-stash-gb", "0"]) as s:
         first = Stream(s, ask(LONG, stream=True, max_tokens=4))
         t.check(first.until(": prefill "), f"a comment tells of the prefill: {first.text[-300:]}")
         second = Stream(s, ask("next", stream=True, max_tokens=4))

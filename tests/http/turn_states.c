@@ -297,7 +297,8 @@ TEST(a_short_prompt_goes_before_a_long_one_but_not_for_ever)
 
 TEST(a_refused_must_is_an_error_and_leaves_the_tiers_as_they_were)
 {
-    micro_open(&(struct micro_setup){ .slot_count = 2, .kv_rows = 120, .ctx = 400 });
+    micro_open(&(struct micro_setup){ .slot_count = 2, .kv_rows = 120, .ctx = 400,
+                                      .store_rows = UINT64_MAX });
     micro_prompt(&ask, 60, 50, 3);
     micro_run(&ask);
     micro_prompt(&next, 300, 51, 3);                          /* could not be paid by all of it */
@@ -315,7 +316,8 @@ TEST(a_refused_must_is_an_error_and_leaves_the_tiers_as_they_were)
 
 TEST(idle_conversations_give_their_rows_to_a_prompt_that_needs_them)
 {
-    micro_open(&(struct micro_setup){ .slot_count = 3, .kv_rows = 200, .ctx = 400 });
+    micro_open(&(struct micro_setup){ .slot_count = 3, .kv_rows = 200, .ctx = 400,
+                                      .store_rows = UINT64_MAX });
     micro_prompt(&ask, 60, 52, 3);
     micro_run(&ask);
     micro_prompt(&next, 60, 53, 3);
@@ -338,7 +340,7 @@ TEST(live_rows_take_anchors_above_the_reserve_when_the_board_is_full)
 {
     struct tier_stats stats;
     u64 committed = 0;
-    micro_open(&(struct micro_setup){ .slot_count = 2, .ctx = 500 });
+    micro_open(&(struct micro_setup){ .store_rows = UINT64_MAX, .slot_count = 2, .ctx = 500 });
     micro_prompt(&ask, 300, 58, 3);
     micro_run(&ask);
     tier_stats(&stats);
@@ -397,7 +399,7 @@ static char *command(enum command_op op, const char *session, const char *tier)
 
 TEST(commands_are_answered_between_passes)
 {
-    micro_open(&(struct micro_setup){ .slot_count = 2 });
+    micro_open(&(struct micro_setup){ .store_rows = UINT64_MAX, .slot_count = 2 });
     micro_prompt(&ask, 40, 60, 3);
     u64 session[2];
     hash_128("chat a", 6, session);                     /* as the HTTP side does */

@@ -53,8 +53,8 @@ TEST(anchors_stand_in_order_whatever_order_they_came_in)
     for (u32 i = 0; i < 5; i++) CHECK_EQ(list.row[i].pos, 8 * (i + 1));
     CHECK_EQ(anchors_at(&list, 24), 2);
     CHECK(anchors_at(&list, 25) == NONE);
-    anchors_check(&list, sections, 40);
-    anchors_cut(&list, sections, 31);
+    anchors_check(&list, sections, 40, HOLD_ANCHOR);
+    anchors_cut(&list, sections, 31, HOLD_ANCHOR);
     CHECK_EQ(anchors_count(&list), 3);
     CHECK_EQ(arena_slots_used(sections), 3);
     arena_close();
@@ -70,7 +70,7 @@ TEST(only_the_last_two_ends_stay_ends)
     CHECK_EQ(list.row[3].kind, ANCHOR_END);
     anchors_mark(&list, 3, ANCHOR_GRID, false);         /* a kind never falls */
     CHECK_EQ(list.row[3].kind, ANCHOR_END);
-    anchors_check(&list, sections, 40);
+    anchors_check(&list, sections, 40, HOLD_ANCHOR);
     arena_close();
 }
 
@@ -110,7 +110,7 @@ TEST(thinning_down_to_any_count_keeps_the_reserve_and_the_head)
     for (u64 i = 1; i <= CAP; i++) put(i * 100, ANCHOR_GRID, i == 2);
     u32 dropped;
     while ((dropped = anchors_cheapest(&list, ANCHOR_NEWEST, true)) != NONE)
-        anchors_drop(&list, sections, dropped);
+        anchors_drop(&list, sections, dropped, HOLD_ANCHOR);
     CHECK_EQ(anchors_count(&list), 5);
     CHECK_EQ(list.row[0].pos, 200);
     for (u32 i = 1; i < 5; i++) CHECK_EQ(list.row[i].pos, (CAP - 4 + i) * 100);
@@ -123,16 +123,16 @@ TEST(a_fork_shares_units_and_the_last_drop_frees_them)
     open_units();
     for (u64 pos = 10; pos <= 50; pos += 10) put(pos, ANCHOR_GRID, false);
     list.row[1].hits = 3;
-    anchors_fork(&other, &list, sections, 30);
+    anchors_fork(&other, &list, sections, 30, HOLD_ANCHOR);
     CHECK_EQ(anchors_count(&other), 3);
     CHECK_EQ(other.row[1].hits, 0);
     CHECK_EQ(arena_slots_used(sections), 5);
-    CHECK(!anchors_drop(&list, sections, 1));           /* the fork holds it still */
+    CHECK(!anchors_drop(&list, sections, 1, HOLD_ANCHOR));    /* the fork holds it still */
     CHECK_EQ(arena_slots_used(sections), 5);
-    CHECK(anchors_drop(&other, sections, 1));
+    CHECK(anchors_drop(&other, sections, 1, HOLD_ANCHOR));
     CHECK_EQ(arena_slots_used(sections), 4);
-    anchors_cut(&list, sections, 0);
-    anchors_cut(&other, sections, 0);
+    anchors_cut(&list, sections, 0, HOLD_ANCHOR);
+    anchors_cut(&other, sections, 0, HOLD_ANCHOR);
     CHECK_EQ(arena_slots_used(sections), 0);
     arena_close();
 }
@@ -146,10 +146,10 @@ TEST(random_takes_and_drops_leave_sorted_lists_and_exact_counts)
         if (pick < 60 && anchors_at(&list, pos) == NONE)
             put(pos, (enum anchor_kind)(1 + rng_u64(9, i) % 3), false);
         else if (pick < 90 && count > 0)
-            anchors_drop(&list, sections, (u32)(rng_u64(10, i) % count));
+            anchors_drop(&list, sections, (u32)(rng_u64(10, i) % count), HOLD_ANCHOR);
         else if (pick >= 97)
-            anchors_cut(&list, sections, pos);
-        anchors_check(&list, sections, 300);
+            anchors_cut(&list, sections, pos, HOLD_ANCHOR);
+        anchors_check(&list, sections, 300, HOLD_ANCHOR);
         CHECK_EQ(arena_slots_used(sections), anchors_count(&list));
     }
     arena_close();

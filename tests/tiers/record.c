@@ -48,7 +48,7 @@ static void house_open(u32 anchors_cap)
     CHECK_OK(budget_graph_declare(&graph, &(struct budget_decl){
         .name = "kv", .parent = "live", .node_class = CLASS_LIVE, .used = USED_HOLDER,
         .holder = HOLD_LIVE, .cap_bytes = UINT64_MAX }, NULL));
-    CHECK_OK(tier_declare(&graph, anchors_cap * 256ull, 256, SLOTS));
+    CHECK_OK(tier_declare(&graph, anchors_cap * 256ull, &(struct aside_caps){ 0 }, 256, SLOTS));
     CHECK_OK(tier_open(&(struct tier_setup){ .table_arena = arena_find("tables"),
         .slot_count = SLOTS, .record_cap = SLOTS + 1, .ctx = CTX }, &graph));
     pool.count = 0;
