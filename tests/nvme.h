@@ -7,6 +7,7 @@
 #define TESTS_NVME_H
 
 #include "arena/base/clock.h"
+#include "arena/base/crc32.h"
 #include "arena/base/hash.h"
 #include "arena/base/log.h"
 #include "arena/base/rng.h"
@@ -75,7 +76,7 @@ static void make_shape(void)
     shape.block_bytes = 4096;
 }
 
-static void memory_open(void)
+static __attribute__((unused)) void memory_open(void)
 {
     struct arena_decl decl[3];
     make_shape();
@@ -89,7 +90,7 @@ static void memory_open(void)
     clock_set(1000000, (f64)now_s);
 }
 
-static void memory_close(void)
+static __attribute__((unused)) void memory_close(void)
 {
     CHECK_EQ(arena_blocks_used(state_blocks_arena()), 0);
     CHECK_EQ(arena_slots_used(state_sections_arena()), 0);
@@ -110,7 +111,7 @@ static struct fingerprint_source source_of_model(void)
 }
 
 /* Everything that a start does, in its order. */
-static enum err nvme_up(bool threads, struct ring_wake *wake)
+static __attribute__((unused)) enum err nvme_up(bool threads, struct ring_wake *wake)
 {
     u32 tables = arena_find("tables");
     struct fingerprint_source source = source_of_model();
@@ -138,7 +139,7 @@ static __attribute__((unused)) void nvme_settle(void)
     while (writer_step() || journal_answers()) continue;
 }
 
-static void nvme_down(void)
+static __attribute__((unused)) void nvme_down(void)
 {
     writer_close();
     reader_close();
@@ -192,7 +193,7 @@ static void fill_unit(const struct talk *t, unit_id unit, u64 pos)
 }
 
 /* Rows [t->rows, rows) more, ids drawn by seed; a block left open is replaced (copy on write). */
-static void talk_grow(struct talk *t, u64 rows, u64 seed)
+static __attribute__((unused)) void talk_grow(struct talk *t, u64 rows, u64 seed)
 {
     u64 from = t->rows;
     for (u64 i = from; i < rows; i++) t->keys[i] = rng_u64(seed, i) % 1000;
@@ -217,7 +218,7 @@ static __attribute__((unused)) void talk_anchor(struct talk *t, u64 pos, enum an
     CHECK(anchors_take(&t->list, pos, unit, kind, false) != NONE);
 }
 
-static void talk_drop(struct talk *t)
+static __attribute__((unused)) void talk_drop(struct talk *t)
 {
     for (u64 i = 0; i * B < t->rows; i++)
         arena_blocks_drop(state_blocks_arena(), t->block[i], HOLD_PARK);
@@ -240,7 +241,8 @@ static __attribute__((unused)) struct spill_source talk_source(const struct talk
 /* ------------------------------------------------------------------ restores */
 
 /* Differences between what was read into these blocks and this unit, and what must stand there. */
-static u32 differences(const u64 *keys, u64 pos, const block_id *block, unit_id unit)
+static __attribute__((unused)) u32 differences(const u64 *keys, u64 pos, const block_id *block,
+                                               unit_id unit)
 {
     u8 want[512];
     u32 differ = 0;
@@ -261,7 +263,7 @@ static u32 differences(const u64 *keys, u64 pos, const block_id *block, unit_id 
 
 /* Loads a start into blocks and a unit of its own: OK when every read was, and then every byte is
  * what it must be.  Anything else: the first read's error. */
-static enum err restore(const u64 *keys, u32 anchor, u32 cover)
+static __attribute__((unused)) enum err restore(const u64 *keys, u32 anchor, u32 cover)
 {
     u64 pos = pieces_row(anchor)->hi;
     block_id block[CTX / B];
