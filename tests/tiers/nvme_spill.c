@@ -98,7 +98,7 @@ TEST(growing_writes_what_is_new_and_removes_what_it_replaces)
     nvme_settle();
     u64 files = writer_counts().files;
     talk_grow(&a, 75, 1);
-    anchors_drop(&a.list, state_sections_arena(), 2);   /* the older end                     */
+    anchors_drop(&a.list, state_sections_arena(), 2, HOLD_ANCHOR);   /* the older end                     */
     talk_anchor(&a, 75, ANCHOR_END);
     save(&a);
     nvme_settle();
