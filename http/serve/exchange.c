@@ -189,7 +189,7 @@ static void forget(struct exchange *x)
     x->status = 0;
     x->content_type = x->allow = x->cache_source = NULL;
     x->route = NULL;
-    x->routed = x->suspended = false;
+    x->routed = x->last = x->suspended = false;
     x->connection = NULL;
     x->stream = EXCHANGE_STREAM_NONE;
     x->submit = x->command = NONE;

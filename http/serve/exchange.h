@@ -45,6 +45,7 @@ struct exchange {
     char *body;                         /* heap                                                  */
     u64  body_bytes, body_cap, dropped_bytes;
     bool routed;
+    bool last;                          /* the connection ends with this answer                  */
 
     struct refusal refusal;             /* status 0: none                                        */
     u32  status;                        /* set: the answer is complete                           */

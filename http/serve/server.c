@@ -2,7 +2,8 @@
  *
  * A request is refused only after its body came in (and was dropped), so that a client that is
  * still writing reads the answer instead of a reset; a body announced far over the cap is refused
- * at once. */
+ * at once.  Its threads poll: with its edge-triggered epoll a close that arrives together with the
+ * last bytes is not seen, and the connection stays for the idle time. */
 #include "http/serve/server.h"
 
 #include "arena/base/clock.h"
@@ -42,6 +43,7 @@ static void put_headers(struct exchange *x, struct MHD_Response *response)
     MHD_add_response_header(response, "x-request-id", x->request_id);
     if (x->cache_source != NULL)
         MHD_add_response_header(response, "x-cache-source", x->cache_source);
+    if (x->last) MHD_add_response_header(response, "Connection", "close");
     if (x->allow != NULL) MHD_add_response_header(response, "Allow", x->allow);
     if (x->refusal.retry_after_s > 0) {
         snprintf(text, sizeof text, "%u", x->refusal.retry_after_s);
@@ -187,6 +189,16 @@ static enum MHD_Result count_host(void *owner, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
+static enum MHD_Result count_length(void *owner, enum MHD_ValueKind kind, const char *key,
+                                    const char *value)
+{
+    u32 *count = owner;
+    (void)kind;
+    (void)value;
+    if (strcasecmp(key, "Content-Length") == 0) (*count)++;
+    return MHD_YES;
+}
+
 static bool address_text(const struct sockaddr *at, char out[INET6_ADDRSTRLEN])
 {
     const void *from = at->sa_family == AF_INET6
@@ -231,6 +243,13 @@ static void check_head(struct exchange *x, const char *method, const char *path)
     memcpy(x->path, path, MIN(len, sizeof x->path - 1));
     x->path[MIN(len, sizeof x->path - 1)] = 0;
     if (!auth_host(&q, &x->refusal)) return;
+    u32 lengths = 0;
+    MHD_get_connection_values(x->connection, MHD_HEADER_KIND, count_length, &lengths);
+    if (lengths > 1) {                  /* where the body ends is not known (RFC 9112, 6.3)      */
+        x->last = true;
+        refusal_set(&x->refusal, 400, NULL, NULL, "the request has two Content-Length headers");
+        return;
+    }
     if (len >= sizeof x->path) {
         refusal_set(&x->refusal, 404, "model_not_found", NULL, "a path of %llu bytes", (ull)len);
         return;
@@ -422,7 +441,7 @@ static enum err start_library(int fd, const struct server_setup *setup)
 {
     u32 idle_s = setup->idle_us == 0 ? SERVER_IDLE_S : (u32)((setup->idle_us + 999999) / 1000000);
     daemon_at = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME |
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_ALLOW_SUSPEND_RESUME |
             MHD_USE_ERROR_LOG, 0, NULL, NULL, answer, NULL,
         MHD_OPTION_EXTERNAL_LOGGER, library_log, NULL,
         MHD_OPTION_LISTEN_SOCKET, fd,
