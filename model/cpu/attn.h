@@ -4,8 +4,8 @@
  * one kv head: `rows` x `heads` queries.  For every tile of B keys its K and V are packed like a
  * weight once, then scores and weighted values are products (product.h) of all queries that see the
  * tile.  A row whose last visible key lies in the tile is computed alone with its own `live` count;
- * terms past it are +0 in both factors, whatever memory holds.  Order and combination: ops.h,
- * spec models 15. */
+ * terms past it are +0 in both factors, whatever memory holds.  A task of one row (decode) packs
+ * nothing: `attn_step`.  Order and combination: ops.h, spec models 15. */
 #ifndef MODEL_CPU_ATTN_H
 #define MODEL_CPU_ATTN_H
 
@@ -65,16 +65,18 @@ VEC_FN void attn_ask(const u8 *rows, u64 stride, u32 n, u32 count, u32 bytes)
             _mm_prefetch((const char *)rows + i * stride + at, _MM_HINT_T1);
 }
 
-/* Keys [0, keys) of a tile, rows `stride` bytes apart, to tiles of 16 keys x 32 terms of d. */
+/* Keys [0, keys) of a tile, rows `stride` bytes apart, to tiles of 16 keys x 32 terms of d; asks
+ * for the same values of `next`, the rows read after. */
 static void attn_pack_k(const struct attn_work *w, const u8 *rows, u64 stride, u32 keys, u32 d,
                         const u8 *next, u64 next_stride)
 {
     u32 words = 2 * LEVEL_COLUMNS;                          /* terms a transpose moves         */
     for (u32 n0 = 0; n0 < keys; n0 += LEVEL_COLUMNS) {
-        attn_ask(next, next_stride, n0, MIN(keys - n0, (u32)LEVEL_COLUMNS), d * 2);
         for (u32 t = 0; t < d; t += words) {
             const u8 *from = rows + n0 * stride + t * sizeof(bf16);
             u8 *to = w->k_pack + n0 / LEVEL_COLUMNS * w->k_bytes + t / 2 * (u64)PRODUCT_LINE;
+            attn_ask(next + t * sizeof(bf16), next_stride, n0,
+                     MIN(keys - n0, (u32)LEVEL_COLUMNS), PRODUCT_LINE);
             if (n0 + LEVEL_COLUMNS <= keys && t + words <= d) {
                 vec_transpose(from, stride, to);
                 continue;
@@ -202,6 +204,21 @@ VEC_FN void attn_add(f32 *m, f32 *l, f32 *acc, f32 tile_m, f32 tile_l, const f32
     *m = top;
 }
 
+/* A tile's m and l of queries [lo, hi), its values in `acc` (first) or `tile`, to the sums. */
+static void attn_keep(const struct attn_work *w, u32 lo, u32 hi, u32 d, const f32 *m, const f32 *l,
+                      bool first)
+{
+    for (u32 i = lo; i < hi; i++) {
+        if (first) {
+            w->m[i] = m[i - lo];
+            w->l[i] = l[i - lo];
+        } else {
+            attn_add(&w->m[i], &w->l[i], w->acc + (u64)i * d, m[i - lo], l[i - lo],
+                     w->tile + (u64)i * d, d);
+        }
+    }
+}
+
 /* Queries [lo, hi) of the task against the packed tile, of which each sees `live` keys. */
 static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 lo, u32 hi, u32 live,
                       bool first, bool reference)
@@ -223,15 +240,128 @@ static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 l
         .w = w->v_pack, .tile_bytes = w->v_bytes, .y = out + (u64)lo * d, .y_stride = d,
         .rows = hi - lo, .columns = d, .live = live, .k = keys, .wide = reference,
     });
-    for (u32 i = lo; i < hi; i++) {
-        if (first) {
-            w->m[i] = m[i - lo];
-            w->l[i] = l[i - lo];
-        } else {
-            attn_add(&w->m[i], &w->l[i], w->acc + (u64)i * d, m[i - lo], l[i - lo],
-                     w->tile + (u64)i * d, d);
+    attn_keep(w, lo, hi, d, m, l, first);
+}
+
+/* ---- one row: K transposed a strip at a time in L1, V read where it lies --------------------- */
+
+enum { ATTN_STRIP = 32 };               /* keys: two tiles of the product                      */
+
+/* `pairs` key pairs from v on added to the chains; `half`: the last one's second key is +0. */
+VEC_FN void attn_pairs(u32 rows, u32 tiles, const f32 *s, u64 s_stride, const u8 *v, u64 stride,
+                       u32 pairs, bool half, vec *e, vec *o)
+{
+    for (u32 i = 0; i < pairs; i++) {
+        vec even[VEC_TILES], odd[VEC_TILES];
+        bool whole = !half || i + 1 < pairs;
+        for (u32 c = 0; c < tiles; c++) {
+            const u8 *at = v + 2 * i * stride + c * LEVEL_COLUMNS * sizeof(bf16);
+            even[c] = vec_narrow(at);
+            odd[c] = whole ? vec_narrow(at + stride) : vec_zero();
+        }
+        for (u32 r = 0; r < rows; r++) {
+            vec a = vec_all(s[r * s_stride + 2 * i]), b = vec_all(s[r * s_stride + 2 * i + 1]);
+            for (u32 c = 0; c < tiles; c++) {
+                e[r * tiles + c] = vec_fma(a, even[c], e[r * tiles + c]);
+                o[r * tiles + c] = vec_fma(b, odd[c], o[r * tiles + c]);
+            }
         }
     }
+}
+
+/* Where one row's tile lies: `live` of `keys` rows of K and V; `next`: K of the tile after, that is
+ * asked for meanwhile (NULL: none). */
+struct attn_rows_at {
+    const u8 *k, *v, *next;
+    u64 k_stride, v_stride;
+    u32 live, keys, d;
+};
+
+/* Weighted values of `rows` queries (constant), out [rows, d]: order32 over all keys. */
+VEC_FN void attn_values(u32 rows, const struct attn_work *w, const struct attn_rows_at *t, f32 *out)
+{
+    u32 full = t->live / LEVEL_BLOCK, left = t->live % LEVEL_BLOCK;
+    u32 columns = VEC_TILES * LEVEL_COLUMNS, d = t->d;
+    u32 each = t->keys * columns / d / MAX(full, 1u), asked = 0;
+    u64 stride = t->v_stride;
+    for (u32 c = 0; c < d; c += columns) {
+        vec sum[VEC_CHAINS], e[VEC_CHAINS], o[VEC_CHAINS];
+        const u8 *at = t->v + c * sizeof(bf16);
+        for (u32 i = 0; i < rows * VEC_TILES; i++) sum[i] = vec_zero();
+        for (u32 b = 0; b < full + (left > 0); b++) {
+            u32 count = b < full ? LEVEL_BLOCK : left;
+            for (u32 i = 0; i < rows * VEC_TILES; i++) e[i] = o[i] = vec_zero();
+            if (b < full) {
+                attn_ask(t->next, t->k_stride, asked, each, d * 2);
+                asked += each;
+                attn_pairs(rows, VEC_TILES, w->s + b * LEVEL_BLOCK, w->s_stride,
+                           at + b * LEVEL_BLOCK * stride, stride, LEVEL_BLOCK / 2, false, e, o);
+            } else {
+                attn_pairs(rows, VEC_TILES, w->s + b * LEVEL_BLOCK, w->s_stride,
+                           at + b * LEVEL_BLOCK * stride, stride, (count + 1) / 2, count % 2, e, o);
+                if (count < LEVEL_BLOCK - 1)            /* pairs of zeros                  */
+                    for (u32 i = 0; i < rows * VEC_TILES; i++) {
+                        e[i] = vec_add(e[i], vec_zero());
+                        o[i] = vec_add(o[i], vec_zero());
+                    }
+            }
+            for (u32 i = 0; i < rows * VEC_TILES; i++)
+                sum[i] = vec_add(sum[i], vec_add(e[i], o[i]));
+        }
+        if (full + (left > 0) < (t->keys + LEVEL_BLOCK - 1) / LEVEL_BLOCK)
+            for (u32 i = 0; i < rows * VEC_TILES; i++) sum[i] = vec_add(sum[i], vec_zero());
+        for (u32 r = 0; r < rows; r++)
+            for (u32 i = 0; i < VEC_TILES; i++)
+                vec_store(out + r * (u64)d + c + i * LEVEL_COLUMNS, sum[r * VEC_TILES + i]);
+    }
+}
+
+static void attn_values_of(u32 rows, const struct attn_work *w, const struct attn_rows_at *t,
+                           f32 *out)
+{
+    switch (rows) {
+    case 1: attn_values(1, w, t, out); break;
+    case 2: attn_values(2, w, t, out); break;
+#ifdef VEC_AVX512
+    case 3: attn_values(3, w, t, out); break;
+    case 4: attn_values(4, w, t, out); break;
+    case 5: attn_values(5, w, t, out); break;
+    default: attn_values(6, w, t, out); break;
+#endif
+    }
+}
+
+/* Whether one row's `heads` queries take this way: registers hold their chains. */
+VEC_FN bool attn_is_step(u32 heads, u32 d, bool reference)
+{
+    return heads <= VEC_ROWS && d % (VEC_TILES * LEVEL_COLUMNS) == 0 && !reference;
+}
+
+/* One row's queries against the tile from `first` on, unpacked; `last` as in attn_pack.  Sums to
+ * out [heads, d], m and l [heads]. */
+static void attn_step(const struct ops_attn *p, const struct ops_span *span, u32 group, u64 first,
+                      u64 last, const struct attn_work *w, f32 *out, f32 *m, f32 *l)
+{
+    u32 heads = p->nh / p->nkv, d = p->d, keys = p->block_rows;
+    u64 offset = (u64)group * d * sizeof(bf16);
+    struct attn_rows_at t = {
+        .k = rope_row(span, p->k_strip, keys, first) + offset, .k_stride = p->k_strip.row_bytes,
+        .v = rope_row(span, p->v_strip, keys, first) + offset, .v_stride = p->v_strip.row_bytes,
+        .live = (u32)MIN((u64)keys, last + 1 - first), .keys = keys, .d = d,
+    };
+    if (last >= first + keys) t.next = rope_row(span, p->k_strip, keys, first + keys) + offset;
+    for (u32 n = 0; n < t.live; n += ATTN_STRIP) {
+        u32 count = MIN(t.live - n, (u32)ATTN_STRIP);
+        attn_pack_k(w, t.k + n * t.k_stride, t.k_stride, count, d, t.v + n * t.v_stride,
+                    t.v_stride);
+        product_run(&(struct product_strip){
+            .x = w->q, .x_stride = d, .w = w->k_pack, .tile_bytes = w->k_bytes, .y = w->s + n,
+            .y_stride = w->s_stride, .rows = heads, .columns = count, .live = d, .k = d });
+    }
+    for (u32 h = 0; h < heads; h++)
+        attn_weights(w->s + (u64)h * w->s_stride, w->e, t.live, keys, w->s_stride,
+                     maths_root_scale(d), &m[h], &l[h], false);
+    attn_values_of(heads, w, &t, out);
 }
 
 /* ---- a task ---------------------------------------------------------------------------------- */
@@ -266,6 +396,12 @@ static void level_attn(const struct ops_attn *p, const struct ops_span *span, u3
                (u64)heads * d * sizeof(f32));
     for (u64 first = 0; first <= last; first += keys) {
         u32 r = first > from ? (u32)(first - from) : 0;     /* rows before see nothing here    */
+        if (rows == 1 && attn_is_step(heads, d, reference)) {
+            f32 m[VEC_ROWS], l[VEC_ROWS];
+            attn_step(p, span, group, first, last, &w, first == 0 ? w.acc : w.tile, m, l);
+            attn_keep(&w, 0, heads, d, m, l, first == 0);
+            continue;
+        }
         attn_pack(p, span, group, first, last, &w, reference);
         for (; r < rows && from + r + 1 < first + keys; r++)
             attn_tile(p, &w, r * heads, (r + 1) * heads, (u32)(from + r + 1 - first), first == 0,
@@ -292,8 +428,12 @@ static void level_attn_part(const struct ops_attn *p, const struct ops_span *spa
     attn_layout(&w, base, heads, d, p->block_rows, reference);
     memcpy(w.q, (const f32 *)p->q + ((u64)row * p->nh + group * heads) * d,
            (u64)heads * d * sizeof(f32));
-    attn_pack(p, span, group, first, first + live - 1, &w, reference);
-    attn_tile(p, &w, 0, heads, live, true, reference);
+    if (attn_is_step(heads, d, reference)) {
+        attn_step(p, span, group, first, first + live - 1, &w, w.acc, w.m, w.l);
+    } else {
+        attn_pack(p, span, group, first, first + live - 1, &w, reference);
+        attn_tile(p, &w, 0, heads, live, true, reference);
+    }
     for (u32 h = 0; h < heads; h++, part += 2 + d) {
         part[0] = w.m[h];
         part[1] = w.l[h];
@@ -301,18 +441,18 @@ static void level_attn_part(const struct ops_attn *p, const struct ops_span *spa
     }
 }
 
-static void level_attn_join(const struct ops_attn *p, u32 row, u32 head, const f32 *parts,
-                            u64 stride, u32 count, f32 *sum, bool first, bool last,
-                            bool reference)
+static void level_attn_join(const struct ops_attn *p, u32 row, u32 head,
+                            const struct level_parts *parts, bool reference)
 {
     u32 d = p->d;
     u64 at = (u64)row * p->nh + head;
-    if (first) memcpy(sum, parts, (2 + d) * sizeof(f32));
-    for (u32 i = first ? 1 : 0; i < count; i++) {
-        const f32 *part = parts + i * stride;
+    f32 *sum = parts->sum;
+    if (parts->first) memcpy(sum, parts->part, (2 + d) * sizeof(f32));
+    for (u32 i = parts->first ? 1 : 0; i < parts->count; i++) {
+        const f32 *part = parts->part + i * parts->stride;
         attn_add(&sum[0], &sum[1], sum + 2, part[0], part[1], part + 2, d);
     }
-    if (last)
+    if (parts->last)
         attn_finish(sum + 2, sum[1], (const f32 *)p->qg + at * 2 * d + d, (f32 *)p->y + at * d, d,
                     reference);
 }

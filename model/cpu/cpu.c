@@ -362,10 +362,12 @@ static void wave_join_task(const void *owner, u32 task, u32 worker)
     u64 tiles = tiles_seen(p, at), size = 2 + p->d;
     if (job->lo >= tiles) return;
     u32 count = (u32)MIN((u64)job->tiles, tiles - job->lo);
-    cpu.level->attn_join(p, at.lo, at.part,
-                         job->parts + ((u64)at.lo * WAVE_TILES * p->nh + at.part) * size,
-                         p->nh * size, count, job->sums + ((u64)at.lo * p->nh + at.part) * size,
-                         job->lo == 0, job->lo + count == tiles, cpu.reference);
+    struct level_parts parts = {
+        .part = job->parts + ((u64)at.lo * WAVE_TILES * p->nh + at.part) * size,
+        .stride = p->nh * size, .count = count, .first = job->lo == 0,
+        .last = job->lo + count == tiles, .sum = job->sums + ((u64)at.lo * p->nh + at.part) * size,
+    };
+    cpu.level->attn_join(p, at.lo, at.part, &parts, cpu.reference);
 }
 
 static void attn_waves(const struct ops_attn *p, u64 tiles)

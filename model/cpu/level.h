@@ -21,6 +21,15 @@ struct level_gdn_work {
     f32 *o;                                 /* [rows, hv, dv]                                  */
 };
 
+/* Parts of `count` tiles of one head of one row, `stride` values apart; `sum` is like a part. */
+struct level_parts {
+    const f32 *part;
+    u64  stride;
+    u32  count;
+    bool first, last;                       /* sum is still empty; y is made of it at the end  */
+    f32 *sum;
+};
+
 struct cpu_level {
     const char *name;
     /* Columns of tiles [tile_lo, tile_hi) of rows [lo, hi). */
@@ -42,10 +51,9 @@ struct cpu_level {
      * a head: maximum, sum, weighted values.  For long contexts over few rows. */
     void (*attn_part)(const struct ops_attn *p, const struct ops_span *span, u32 group, u32 row,
                       u64 tile, u8 *work, f32 *part, bool reference);
-    /* Parts of `count` tiles, `stride` values apart, joined left to right to `sum` (like a part;
-     * `first`: it is empty); `last`: y of the row's head is made of it. */
-    void (*attn_join)(const struct ops_attn *p, u32 row, u32 head, const f32 *parts, u64 stride,
-                      u32 count, f32 *sum, bool first, bool last, bool reference);
+    /* Parts of consecutive tiles joined left to right to the row's head's sum. */
+    void (*attn_join)(const struct ops_attn *p, u32 row, u32 head, const struct level_parts *parts,
+                      bool reference);
     /* Channels [c_lo, c_hi) of all rows of one span; their tail is updated. */
     void (*conv)(const struct ops_conv *p, const struct ops_span *span, u32 c_lo, u32 c_hi,
                  bool reference);

@@ -280,22 +280,22 @@ static void scalar_attn_part(const struct ops_attn *p, const struct ops_span *sp
     }
 }
 
-static void scalar_attn_join(const struct ops_attn *p, u32 row, u32 head, const f32 *parts,
-                             u64 stride, u32 count, f32 *sum, bool first, bool last,
-                             bool reference)
+static void scalar_attn_join(const struct ops_attn *p, u32 row, u32 head,
+                             const struct level_parts *parts, bool reference)
 {
     u32 d = p->d;
-    if (first) memcpy(sum, parts, (2 + d) * sizeof(f32));
+    f32 *sum = parts->sum;
+    if (parts->first) memcpy(sum, parts->part, (2 + d) * sizeof(f32));
     struct tile all = { sum[0], sum[1], sum + 2 };
-    for (u32 i = first ? 1 : 0; i < count; i++) {
-        const f32 *part = parts + i * stride;
+    for (u32 i = parts->first ? 1 : 0; i < parts->count; i++) {
+        const f32 *part = parts->part + i * parts->stride;
         f32 acc[d];
         memcpy(acc, part + 2, d * sizeof(f32));
         join_tile(&all, &(struct tile){ part[0], part[1], acc }, d);
     }
     sum[0] = all.m;
     sum[1] = all.l;
-    if (last) finish_head(p, row, head, &all, reference);
+    if (parts->last) finish_head(p, row, head, &all, reference);
 }
 
 /* ---- convolution ----------------------------------------------------------------------------- */

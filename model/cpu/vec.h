@@ -39,6 +39,12 @@ VEC_FN vec vec_odd(const u8 *line)
     __m512i high = _mm512_set1_epi32((int)0xffff0000u);
     return (vec){ _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(line), high)) };
 }
+/* Sixteen BF16 values. */
+VEC_FN vec vec_narrow(const u8 *at)
+{
+    __m512i a = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)at));
+    return (vec){ _mm512_castsi512_ps(_mm512_slli_epi32(a, 16)) };
+}
 /* out[i][j] = in[j][i]: 16 rows of 16 words, `stride` bytes apart, to 16 lines of 64 bytes. */
 VEC_FN void vec_transpose(const u8 *in, u64 stride, u8 *out)
 {
@@ -123,6 +129,14 @@ VEC_FN vec vec_odd(const u8 *line)
     __m256i high = _mm256_set1_epi32((int)0xffff0000u);
     return (vec){ _mm256_castsi256_ps(_mm256_and_si256(vec_words(line), high)),
                   _mm256_castsi256_ps(_mm256_and_si256(vec_words(line + 32), high)) };
+}
+VEC_FN vec vec_narrow(const u8 *at)
+{
+    const __m128i *from = (const __m128i *)(const void *)at;
+    __m256i l = _mm256_cvtepu16_epi32(_mm_loadu_si128(from));
+    __m256i h = _mm256_cvtepu16_epi32(_mm_loadu_si128(from + 1));
+    return (vec){ _mm256_castsi256_ps(_mm256_slli_epi32(l, 16)),
+                  _mm256_castsi256_ps(_mm256_slli_epi32(h, 16)) };
 }
 VEC_FN void vec_transpose(const u8 *in, u64 stride, u8 *out)
 {
