@@ -204,6 +204,17 @@ static void note_refusal(struct engine *e)
         log_line(LOG_LEVEL_ERROR, "memory dump: %s", err_last()->text);
 }
 
+/* A request that is no guest goes before guests that decode: each stands still once. */
+static void overtake(const struct engine *e, const struct turn_row *turn)
+{
+    for (u32 slot = 0; slot < e->slot_count && !turn->hit.guest; slot++) {
+        if (e->slot_turn[slot] == NONE) continue;
+        struct turn_row *other = turn_at(e->slot_turn[slot]);
+        if (other->hit.guest && other->behind == 0 && other->state == TURN_DECODE)
+            other->behind = turn->number;
+    }
+}
+
 void admit_pass(struct engine *e)
 {
     for (;;) {
@@ -226,6 +237,7 @@ void admit_pass(struct engine *e)
         }
         ASSERT(turn->state == TURN_PREFILL);
         e->admitted++;
+        overtake(e, turn);
         publish_start(turn, turn->admit_at_us);
     }
 }

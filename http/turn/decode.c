@@ -86,8 +86,17 @@ void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)
     else emit(e, turn, id, conducted);
 }
 
+bool decode_waits(const struct turn_row *turn)
+{
+    if (turn->behind == 0) return false;
+    for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1))
+        if (turn_at(i)->number == turn->behind) return turn_at(i)->state == TURN_PREFILL;
+    return false;
+}
+
 bool decode_ready(const struct turn_row *turn)
 {
+    if (decode_waits(turn)) return false;
     const struct slot_row *row = slot_row(turn->slot);
     const struct ring *out = &submit_at(turn->submit)->out;
     return turn->state == TURN_DECODE && row->len < row->row_cap && ring_count(out) < TURN_OUT_IDS;

@@ -33,6 +33,7 @@ struct turn_row {
     enum turn_state state;
     u32  submit, slot;              /* slot NONE until admitted                               */
     u32  passed_over;
+    u64  behind;                    /* a guest, once: number of the request that overtook it  */
     u64  asked;                     /* admission was tried when so many turns had begun and ended */
     u64  number;                    /* order of arrival; also the request's number in logs    */
     u64  prompt_count;
@@ -160,5 +161,8 @@ void finish_pass(struct engine *e);
  * True when the turn can take one now (room in its ring, rows in its slot). */
 void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits);
 bool decode_ready(const struct turn_row *turn);
+/* A guest that decodes stands still until the request that overtook it has been read; its rows
+ * stay, and nothing it streamed is produced twice. */
+bool decode_waits(const struct turn_row *turn);
 
 #endif

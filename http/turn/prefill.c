@@ -41,10 +41,21 @@ static u32 choose(void)
     return best;
 }
 
-static u64 chunk_end(const struct turn_row *turn, u64 pos)
+/* Some slot waits for its next row: chunks are short. */
+static bool others_decode(const struct engine *e)
+{
+    for (u32 slot = 0; slot < e->slot_count; slot++) {
+        u32 turn = e->slot_turn[slot];
+        if (turn != NONE && turn_at(turn)->state == TURN_DECODE && !decode_waits(turn_at(turn)))
+            return true;
+    }
+    return false;
+}
+
+static u64 chunk_end(const struct engine *e, const struct turn_row *turn, u64 pos)
 {
     bool invariant = forward_row_invariant();
-    u64 most = invariant && turn_count(TURN_DECODE) > 0 ? PASS_SHORT_ROWS : forward_rows_max();
+    u64 most = invariant && others_decode(e) ? PASS_SHORT_ROWS : forward_rows_max();
     u64 end = MIN(pos + MIN(most, forward_rows_max()), turn->prompt_count);
     end = MIN(end, key_line(pos, state_shape()->grid_rows));
     if (invariant && turn->mark_next < turn->mark_count)
@@ -93,7 +104,7 @@ void prefill_pass(struct engine *e)
     if (index == NONE) return;
     struct turn_row *turn = turn_at(index);
     const u32 *ids = turn_ids(e, turn);
-    u64 pos = slot_row(turn->slot)->len, end = chunk_end(turn, pos), started_us = clock_us();
+    u64 pos = slot_row(turn->slot)->len, end = chunk_end(e, turn, pos), started_us = clock_us();
     bool last = end == turn->prompt_count;
     f32 *logits = e->logits + (u64)turn->slot * e->vocab;
     ASSERT(end > pos && end <= slot_row(turn->slot)->row_cap);

@@ -265,3 +265,86 @@ TEST(random_caps_each_turn_cost_rows_and_never_a_token)
         micro_close();
     }
 }
+
+TEST(a_main_request_overtakes_a_decoding_guest_once)
+{
+    static u32 alone[64];
+    micro_open(&(struct micro_setup){ 0 });
+    micro_prompt(&g, 40, 19, 40);
+    micro_run(&g);
+    memcpy(alone, g.out, sizeof alone[0] * g.out_count);
+    micro_close();
+    micro_open(&(struct micro_setup){ .guest = true });
+    micro_prompt(&a, 300, 20, 4);
+    micro_run(&a);
+    micro_prompt(&g, 40, 19, 40);
+    micro_push(&g);
+    for (u32 i = 0; i < 8; i++) engine_pass();          /* the guest decodes                  */
+    for (u32 round = 0; round < 2; round++) {
+        micro_prompt(&b, 300, 21 + round, 2);
+        micro_push(&b);
+        engine_pass();
+        u64 out = slot_row(1)->len;
+        while (submit_at(b.submit)->state == SUBMIT_PREFILL) engine_pass();
+        if (round == 0) CHECK(slot_row(1)->len <= out + 1);     /* it stood still             */
+        else CHECK(slot_row(1)->len > out + 1);                 /* but only once              */
+        micro_wait(&b);
+        micro_equals_cold(&b);
+    }
+    micro_wait(&g);
+    CHECK(g.result.guest && g.out_count == 40);
+    CHECK(memcmp(alone, g.out, sizeof alone[0] * g.out_count) == 0);
+    check_all();
+    micro_close();
+}
+
+TEST(four_streams_are_four_runs_alone)
+{
+    static struct micro_ask alone[4], together[4];
+    bool done[4] = { false };
+    micro_open(&(struct micro_setup){ 0 });
+    for (u32 i = 0; i < 4; i++) {
+        micro_prompt(&alone[i], 60 + 31 * i, 50 + i, 30 + 5 * i);
+        micro_run(&alone[i]);
+    }
+    micro_close();
+    micro_open(&(struct micro_setup){ .slot_count = 4 });
+    for (u32 i = 0; i < 4; i++) {
+        micro_prompt(&together[i], 60 + 31 * i, 50 + i, 30 + 5 * i);
+        micro_push(&together[i]);
+    }
+    for (u32 pass = 0; !(done[0] && done[1] && done[2] && done[3]); pass++) {
+        CHECK(pass < 2000);
+        engine_pass();
+        for (u32 i = 0; i < 4; i++) done[i] = done[i] || micro_poll(&together[i]);
+    }
+    for (u32 i = 0; i < 4; i++) {
+        CHECK_EQ(together[i].out_count, alone[i].out_count);
+        CHECK(memcmp(together[i].out, alone[i].out, alone[i].out_count * sizeof alone[i].out[0]) ==
+              0);
+        micro_equals_cold(&together[i]);
+    }
+    check_all();
+    micro_close();
+}
+
+/* A slot that decodes gets a row in every pass while another one's prompt is read. */
+TEST(a_decoding_slot_waits_for_one_short_chunk_at_most)
+{
+    micro_open(&(struct micro_setup){ .slot_count = 2, .ctx = 1024 });
+    micro_prompt(&a, 40, 60, 100);
+    micro_push(&a);
+    for (u32 i = 0; i < 4; i++) engine_pass();
+    micro_prompt(&b, 700, 61, 4);
+    micro_push(&b);
+    while (submit_at(b.submit)->state != SUBMIT_DECODE) {
+        u64 rows = slot_row(0)->len, read = slot_row(1)->len;
+        engine_pass();
+        CHECK(slot_row(0)->len == rows + 1 && slot_row(1)->len <= read + PASS_SHORT_ROWS);
+    }
+    micro_wait(&b);
+    micro_wait(&a);
+    micro_equals_cold(&a);
+    micro_equals_cold(&b);
+    micro_close();
+}

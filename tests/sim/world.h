@@ -59,6 +59,10 @@ static const struct micro_setup world_setups[] = {
     { .slot_count = 4, .anchors = 12 },
     { .slot_count = 3, .anchors = 12, .kv_rows = 140 },
     { .slot_count = 2, .anchors = 12, .kv_rows = 60, .reserve_tokens = 4 },
+    { .slot_count = 1, .anchors = 12, .guest = true },
+    { .slot_count = 2, .anchors = 12, .guest = true, .guest_fraction = 1, .stash_rows = 60 },
+    { .slot_count = 1, .anchors = 12, .guest = true, .park_rows = 200, .pin_rows = 80,
+      .store_rows = 60, .entry_rows = 40, .records = 12 },
 };
 
 static const char *world_dir;       /* of the model, written by the parent                        */
@@ -270,10 +274,50 @@ static void check_slot(const struct client *c, const u32 *ids, u64 rows, bool wh
     slot_drop(spare());
 }
 
+/* The rows of sessions that stand in the store. */
+static void keep_stored(void)
+{
+    u32 ids[SIM_CTX + 64], count;
+    u64 rows;
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
+        if (record_at(r)->class != HOLD_STORE || record_at(r)->prefix) continue;
+        const block_id *list = record_blocks(r, &count, &rows);
+        labels_of(list, rows, ids);
+        keep_rows(ids, rows);
+    }
+}
+
+/* A guest has left its slot: its last logits are those of a cold run. */
+static void check_guest(const struct client *c)
+{
+    const struct turn_result *r = &c->ask.result;
+    u32 ids[2 * SIM_CTX];
+    u32 left = faults_off();
+    u64 rows = c->ask.id_count + r->generated - 1;
+    bool whole = r->finish == FINISH_STOP || r->finish == FINISH_LENGTH;
+    CHECK(r->guest && slot_row(r->slot)->len == 0 && resident_record(r->slot) == NONE);
+    keep_stored();
+    if (whole && r->served == SERVED_SENT && c->ask.out_count + 1 >= r->generated &&
+        forward_row_invariant()) {
+        memcpy(ids, c->ask.ids, c->ask.id_count * sizeof *ids);
+        memcpy(ids + c->ask.id_count, c->ask.out, (r->generated - 1) * sizeof *ids);
+        spare_start(rows);
+        spare_to(ids, rows, world.logits);
+        CHECK(memcmp(world.logits, micro.logits + (u64)r->slot * micro.vocab,
+                     micro.vocab * sizeof *world.logits) == 0);
+        slot_drop(spare());
+    }
+    space_host_fail_commit(left);
+}
+
 /* The slot of a turn that ended holds its served ids and nothing else. */
 static void check_turn(const struct client *c)
 {
     const struct turn_result *r = &c->ask.result;
+    if (r->slot == resident_guest_slot()) {
+        check_guest(c);
+        return;
+    }
     u32 ids[SIM_CTX + 64], blocks, left = faults_off();
     u64 rows, sent = c->ask.id_count, served = sent;
     bool whole = r->finish == FINISH_STOP || r->finish == FINISH_LENGTH;
