@@ -13,22 +13,29 @@ from serving import Report, Server
 
 GRID, SLACK = 1024, 24
 t = Report()
-with Server(["--model", sys.argv[1], "--template", "3.8", "--ctx", "16384"]) as s:
-    run = subprocess.run(["/usr/bin/python3", "tests/scenarios/scenarios.py", "--url", s.url, "--seed", "5",
-                          "--only", "cold,again,grow,longgen,fork,tail", "--label", "holdfast"],
-                         capture_output=True, text=True, timeout=900)
-    lines = [json.loads(x) for x in run.stdout.splitlines() if x.startswith("{")]
-    t.check(run.returncode == 0, f"scenarios.py exits 0: {run.returncode} {run.stderr[-500:]}")
-    t.check({x["scenario"] for x in lines} >= {"cold", "again", "grow", "longgen", "fork", "tail"},
-            f"every scenario reported: {[x['scenario'] for x in lines]}")
-    for x in lines:
-        t.check(x.get("ok") and not x.get("error"), f"{x['scenario']} ran to its end: {x.get('error')}")
-        bound = GRID + SLACK - 1 if x["scenario"] == "tail" else SLACK
-        for i, turn in enumerate(x.get("turns", [])[1:], 1):
-            t.check(turn["excess"] is not None and turn["excess"] <= bound,
-                    f"{x['scenario']} turn {i} read {turn['excess']} tokens again, at most {bound}: {turn}")
-        print({k: x.get(k) for k in ("scenario", "ttft_s", "prompt_tokens", "cached_tokens", "forwarded", "excess",
-                                     "sum_excess", "decode_tok_s")}, flush=True)
-    t.check(s.stop() == 0, "SIGTERM ends with exit 0")
+ALL = "cold,again,grow,longgen,fork,tail,aba,guest,rewind,compact,parallel"
+
+
+def run(flags, only):
+    with Server(["--model", sys.argv[1], "--template", "3.8", "--ctx", "16384", *flags]) as s:
+        run = subprocess.run(["/usr/bin/python3", "tests/scenarios/scenarios.py", "--url", s.url, "--seed", "5",
+                              "--only", only, "--label", "holdfast"], capture_output=True, text=True, timeout=900)
+        lines = [json.loads(x) for x in run.stdout.splitlines() if x.startswith("{")]
+        t.check(run.returncode == 0, f"scenarios.py exits 0: {run.returncode} {run.stderr[-500:]}")
+        t.check({x["scenario"] for x in lines} >= set(only.split(",")),
+                f"every scenario reported: {[x['scenario'] for x in lines]}")
+        for x in lines:
+            t.check(x.get("ok") and not x.get("error"), f"{x['scenario']} ran to its end: {x.get('error')}")
+            bound = GRID + SLACK - 1 if x["scenario"] in ("tail", "rewind") else SLACK
+            for i, turn in enumerate(x.get("turns", [])[1:], 1):
+                t.check(turn["excess"] is not None and turn["excess"] <= bound,
+                        f"{x['scenario']} turn {i} read {turn['excess']} tokens again, at most {bound}: {turn}")
+            print({k: x.get(k) for k in ("scenario", "ttft_s", "prompt_tokens", "cached_tokens", "forwarded", "excess",
+                                         "sum_excess", "decode_tok_s")}, flush=True)
+        t.check(s.stop() == 0, "SIGTERM ends with exit 0")
+
+
+run([], ALL)
+run(["--parallel", "1"], "aba,guest,fork,rewind,compact")
 sys.exit(t.close())
 PYTHON
