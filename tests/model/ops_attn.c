@@ -182,3 +182,16 @@ TEST(attention_of_the_reference_mode_keeps_f32)
     check_case((struct attn_case){ .rows = 21, .nh = 2, .nkv = 1, .d = 40, .rot = 8,
                                    .block_rows = 4, .reference = true });
 }
+
+TEST(attention_of_random_shapes)
+{
+    static const u32 dims[] = { 8, 16, 20, 32, 40, 48, 64, 96, 128 };
+    for (u32 i = 0; i < 8; i++) {
+        seed = 4100 + i;
+        u32 nkv = 1 + random_u32() % 3, b = 4u << random_u32() % 6;
+        check_case((struct attn_case){
+            .rows = 1 + random_u32() % MIN(3 * b, 80u), .nkv = nkv,
+            .nh = nkv * (1 + random_u32() % 7), .d = dims[random_u32() % COUNT_OF(dims)],
+            .rot = 8, .block_rows = b, .lag = random_u32() % 9, .reference = i % 4 == 0 });
+    }
+}

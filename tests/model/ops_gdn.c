@@ -149,3 +149,15 @@ TEST(convolution_of_real_width)
 {
     check_case((struct gdn_case){ .rows = 9, .hk = 16, .hv = 48, .dk = 128, .dv = 128 });
 }
+
+TEST(delta_rule_of_random_shapes)
+{
+    for (u32 i = 0; i < 12; i++) {
+        seed = 5200 + i;
+        u32 hk = 1 + random_u32() % 3;
+        check_case((struct gdn_case){
+            .rows = 1 + random_u32() % 40, .hk = hk, .hv = hk * (1 + random_u32() % 3),
+            .dk = 4 * (1 + random_u32() % 20), .dv = 4 * (1 + random_u32() % 40),
+            .reference = i % 4 == 0, .sigmoid = i % 3 == 0 });
+    }
+}

@@ -175,3 +175,12 @@ TEST(subnormal_sums_and_zero_blocks_are_walked_alike)
     free(w);
     free(c.x);
 }
+
+TEST(products_of_random_shapes)
+{
+    for (u32 i = 0; i < 20; i++) {
+        seed = 6300 + i;
+        u32 rows = 1 + random_u32() % 45, n = 1 + random_u32() % 100, k = 1 + random_u32() % 200;
+        check_shape(rows, n, k, i % 4 == 0);
+    }
+}
