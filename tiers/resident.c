@@ -249,6 +249,7 @@ enum err resident_load(struct tier_hit *hit)
         resident_drop(hit->slot);
         return err;
     }
+    fit(own.record[hit->slot], 0);
     if (hit->record == NONE || !record_is(hit->record, hit->number)) return OK;
     struct anchor_list list = record_anchors(hit->record);
     u32 at = anchors_at(&list, hit->start);
@@ -294,6 +295,25 @@ static void replace(u32 record, u32 index)
     own.counts.replaced++;
 }
 
+/* An anchor of the reserve: the record's own, and only when it has none, another live one's (a cap
+ * that was set under the reserve). */
+static bool of_reserve(u32 record, u32 *from, u32 *at)
+{
+    struct anchor_list list = { NULL, 0 };
+    *from = record;
+    *at = NONE;
+    if (record != NONE) list = record_anchors(record);
+    if (record != NONE) *at = anchors_cheapest(&list, 0, record_at(record)->slot == 0);
+    if (record != NONE && *at == NONE) *at = anchors_cheapest(&list, 0, false);
+    for (u32 r = record_next(0); r != NONE && *at == NONE; r = record_next(r + 1)) {
+        if (record_at(r)->class != HOLD_LIVE) continue;
+        list = record_anchors(r);
+        *at = anchors_cheapest(&list, 0, false);
+        *from = r;
+    }
+    return *at != NONE;
+}
+
 /* Drops anchors of live records, cheapest first and own reserve last, until one unit came free, or
  * (`charged`) until their node is charged one less.  A shared unit frees nothing by one reference,
  * so it may take several; each round drops one row. */
@@ -312,14 +332,7 @@ static bool make_room(u32 record, bool charged)
             at = i;
             least = anchors_cost(&list, i);
         }
-        if (from == NONE && record == NONE) return false;
-        if (from == NONE) {
-            struct anchor_list list = record_anchors(record);
-            from = record;
-            at = anchors_cheapest(&list, 0, record_at(record)->slot == 0);
-            if (at == NONE) at = anchors_cheapest(&list, 0, false);
-            if (at == NONE) return false;
-        }
+        if (from == NONE && !of_reserve(record, &from, &at)) return false;
         replace(from, at);
     }
     return true;
@@ -401,21 +414,47 @@ void resident_drop(u32 slot)
     own.record[slot] = NONE;
 }
 
-u32 resident_victims(struct budget_record *out, u32 cap)
+/* The anchors of live records that name the unit are one victim: listed with the first of them. */
+static bool first_of_unit(u32 record, unit_id unit)
+{
+    for (u32 r = record_next(0); r != record; r = record_next(r + 1)) {
+        struct anchor_list list = record_anchors(r);
+        for (u32 i = anchors_count(&list); i-- > 0 && record_at(r)->class == HOLD_LIVE;)
+            if (list.row[i].unit.index == unit.index) return false;
+    }
+    return true;
+}
+
+static bool is_over(void)
+{
+    for (u32 n = own.node; n != NONE; n = own.graph->node[n].parent)
+        if (own.graph->node[n].over) return true;
+    return false;
+}
+
+/* The reserve is left out, unless a cap was set under what is held: then all are listed. */
+u32 resident_victims(struct budget_record *out, u32 cap, struct budget_shares *shares)
 {
     u32 count = 0, sections = state_sections_arena();
-    u64 unit_bytes = arena_row(sections)->unit_bytes;
+    bool over = is_over();
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
         struct anchor_list list = record_anchors(r);
-        u32 keep = keep_of(r), held = anchors_count(&list);
+        u32 keep = over ? 0 : keep_of(r), held = anchors_count(&list);
         if (record_at(r)->class != HOLD_LIVE) continue;
         for (u32 i = 0; i + keep < held && count < cap; i++) {
-            if (record_at(r)->slot == 0 && list.row[i].head) continue;
-            if (holders_total(arena_slots_holders(sections, list.row[i].unit)) != 1) continue;
-            out[count++] = (struct budget_record){
-                .node = own.node, .record = list.row[i].unit.index, .arena = sections,
-                .value = (f64)anchors_cost(&list, i), .freed_bytes = unit_bytes,
-            };
+            unit_id unit = list.row[i].unit;
+            if (!over && record_at(r)->slot == 0 && list.row[i].head) continue;
+            struct holders holders = *arena_slots_holders(sections, unit);
+            if (holders.count[HOLD_ANCHOR] > 1 && (!over || !first_of_unit(r, unit))) continue;
+            holders.count[HOLD_ANCHOR] = 1;             /* all of them go at once */
+            struct budget_record *v = &out[count++];
+            *v = (struct budget_record){ .node = own.node, .record = unit.index,
+                                         .holder = HOLD_ANCHOR,
+                                         .value = (f64)anchors_cost(&list, i) };
+            budget_shares_begin(shares);
+            budget_shares_add(shares, sections, unit.index, arena_row(sections)->unit_bytes,
+                              &holders);
+            if (!budget_shares_end(shares, v)) v->pinned = true;
         }
     }
     return count;

@@ -118,7 +118,7 @@ void resident_release(u32 slot, u64 now_us);
 void resident_drop(u32 slot);
 
 /* Anchors above the reserve, as victims of a gate: rows of `out`, at most `cap`. */
-u32  resident_victims(struct budget_record *out, u32 cap);
+u32  resident_victims(struct budget_record *out, u32 cap, struct budget_shares *shares);
 u64  resident_yield(void *owner, const u32 *records, u32 count);
 
 struct resident_counts resident_counts(void);

@@ -283,7 +283,7 @@ u32 tier_clear(const u64 session[2]) { return tier_clear_of(TIER_CLEAR_ALL, sess
 u32 tier_victims(struct budget_record *out, u32 cap, struct budget_shares *shares)
 {
     budget_shares_open(shares);
-    u32 count = resident_victims(out, cap);
+    u32 count = resident_victims(out, cap, shares);
     return count + aside_victims(out + count, cap - count, shares);
 }
 

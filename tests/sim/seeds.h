@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SEEDS_TRIES = 1500, SEEDS_CHILD_S = 60 };
+enum { SEEDS_TRIES = 1500, SEEDS_CHILD_S = 20 };
 
 /* Runs in the child; never returns. */
 static _Noreturn void child(const struct sim_script *s, int out, bool quiet)

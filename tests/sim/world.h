@@ -45,6 +45,7 @@ static struct {
     u32  next_record;               /* the next one whose rows and anchors are compared           */
     struct { u32 ids[SIM_CTX + 64]; u64 count; } rows[SIM_ROWS_CAP];    /* ever served: a ring   */
     u64  rows_count;
+    u64  capped_number;             /* gates had been asked when a cap last changed               */
     bool pressed;                   /* a cap or a failing commit: turns may be refused            */
     f32  logits[64];
     f32  bound;                     /* skew: most that logits of a session resume may differ      */
@@ -377,6 +378,23 @@ static void turn_over(struct client *c)
     c->count += c->ask.out_count;
 }
 
+/* Once a turn was admitted after a change of caps and nothing runs, no node is over its own. */
+static void check_caps(void)
+{
+    for (u32 i = 0; i < SIM_ALL; i++)
+        if (world.client[i].busy) return;
+    if (micro.graph.history.count == world.capped_number) return;
+    if (budget_history_row(&micro.graph.history, 0)->kind != GATE_ADMIT) return;
+    budget_graph_refresh(&micro.graph);
+    for (u32 i = 0; i < micro.graph.node_count; i++) {
+        const struct budget_node *n = &micro.graph.node[i];
+        if (n->node_class != CLASS_CACHE && n->node_class != CLASS_ASIDE) continue;
+        if (n->used_bytes > n->cap_bytes)
+            test_failed(__FILE__, __LINE__, "node %s holds %llu of %llu bytes", n->name,
+                        (ull)n->used_bytes, (ull)n->cap_bytes);
+    }
+}
+
 static void world_pass(void)
 {
     for (u32 i = 0; i < SIM_ALL; i++)
@@ -394,7 +412,9 @@ static void world_pass(void)
         turn_over(c);
         ended = true;
     }
-    if (ended) check_records(false);
+    if (!ended) return;
+    check_records(false);
+    check_caps();
 }
 
 static void world_wait(const struct client *c)
@@ -572,6 +592,7 @@ static void set_cap(const struct sim_op *op)
     u64 before = micro.graph.node[node].cap_bytes;      /* refused: under a reserve */
     if (budget_graph_cap(&micro.graph, node, cap) != OK)
         CHECK_EQ(micro.graph.node[node].cap_bytes, before);
+    world.capped_number = micro.graph.history.count;
 }
 
 static void clear_all(void)

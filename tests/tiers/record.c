@@ -318,20 +318,22 @@ TEST(clearing_drops_idle_records_now_and_busy_ones_after_their_turn)
 TEST(yielding_takes_only_what_is_above_the_reserve)
 {
     static struct budget_record victims[64];
+    static struct budget_shares shares;
     u32 indices[64];
+    budget_shares_open(&shares);
     house_open(64);
     fill_keys(8);
     turn(keys, 80, 1, 0);                               /* lines 8..80, 79: slot 0 */
     keys[0] ^= 1;
     turn(keys, 40, 2, 0);                               /* lines 8..40, 39: slot 1 */
     u32 used = arena_slots_used(state_sections_arena());
-    u32 count = resident_victims(victims, 64);
+    u32 count = resident_victims(victims, 64, &shares);
     CHECK_EQ(count, 11 - 4 + 6 - 1);
     for (u32 i = 0; i < count; i++) indices[i] = victims[i].record;
     CHECK_EQ(resident_yield(NULL, indices, count),
              count * arena_row(state_sections_arena())->unit_bytes);
     CHECK_EQ(arena_slots_used(state_sections_arena()), used - count);
-    CHECK_EQ(resident_victims(victims, 64), 0);
+    CHECK_EQ(resident_victims(victims, 64, &shares), 0);
     tier_check(SLOTS, NULL, 0);
     house_close();
 }
