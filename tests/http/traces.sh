@@ -8,8 +8,17 @@ sys.path.insert(0, "tests")
 from serving import Report, Server
 
 t = Report()
-# trace -> requests whose source is already the one expected: each follows its own session's last turn
-END = {"opencode_small": {3, 4, 7, 8, 9}, "openwebui_small": set(), "two_sessions_swap": {2, 4}}
+# trace -> requests that the tiers in memory serve, images left out: each from the source it expects
+SERVED = {"opencode_small": set(range(1, 13)) | {14, 15, 16, 17}, "openwebui_small": set(range(1, 7)),
+          "two_sessions_swap": set(range(1, 7))}
+# the title request of line 1 was displaced by line 2: its head is kept, more than the trace counts on
+MORE = {("opencode_small", 16): ["pin", "park", "store"]}
+
+
+def knobs(scale):
+    return ["--grid", str(scale["grid"]), "--block", "16", "--resident-guest-max", str(scale["guest_max_tokens"]),
+            "--guest-fraction", str(scale["guest_fraction"])] + [
+            x for k in ("park_rows", "pin_rows") if k in scale for x in ("--" + k.replace("_", "-"), str(scale[k]))]
 
 
 def whole(v, defs):
@@ -68,7 +77,7 @@ def run(name):
     for r in requests:
         force.write(json.dumps({**r["response"], **({"cut": True} if r["response"].get("cut") else {})}) + "\n")
     force.close()
-    with Server(["--ctx", "16384", "--parallel", "1", "--grid", "64", "--block", "16", "--test-hooks", "--force-file", force.name]) as s:
+    with Server(["--ctx", "16384", "--parallel", "1", *knobs(lines[0]["scale"]), "--test-hooks", "--force-file", force.name]) as s:
         for n, r in enumerate(requests):
             who, want = f"{name} {r['seq']}", r["response"]
             headers = {**r["headers"], "x-holdfast-force": str(n)}
@@ -89,12 +98,13 @@ def run(name):
             t.check(h["served"] == "aligned" or h["served_tokens"] == u["prompt_tokens"], f"{who} as sent: {h} {u}")
             t.check(u["prompt_tokens_details"]["cached_tokens"] == max(0, u["prompt_tokens"] - h["forwarded"]),
                     f"{who} cached: {h} {u}")
-            if r["seq"] in END[name]:
-                t.check(h["source"] == "end", f"{who} resumes at the end: {h}")
+            right = [r["expect"]["source"]] + r["expect"].get("or", []) + MORE.get((name, r["seq"]), [])
+            if r["seq"] in SERVED[name]:
+                t.check(h["source"] in right, f"{who} starts from one of {right}: {h}")
     os.unlink(force.name)
 
 
-for name in END:
+for name in SERVED:
     run(name)
 sys.exit(t.close())
 PYTHON
