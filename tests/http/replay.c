@@ -527,7 +527,7 @@ TEST(random_conversations_go_on_at_the_end_whatever_a_client_respells)
 {
     static u32 before[TALK_IDS];
     u64 aligned = 0, turns = 0;
-    for (u64 seed = 1; seed <= 20; seed++) {
+    for (u64 seed = 1; seed <= 12; seed++) {
         house_open(&(struct micro_setup){ .ctx = TALK_CTX, .slot_count = 1 + seed % 2,
                                           .anchors = 200 }, "\n\nEnough.\n");
         u64 at = 0;
@@ -558,7 +558,7 @@ TEST(random_conversations_go_on_at_the_end_whatever_a_client_respells)
 
 TEST(edited_answers_and_other_calls_are_exact_too)
 {
-    for (u64 seed = 1; seed <= 20; seed++) {
+    for (u64 seed = 1; seed <= 12; seed++) {
         house_open(&(struct micro_setup){ .ctx = TALK_CTX, .slot_count = 1 + seed % 2 },
                    "\n\nEnough.\n");
         add_message("user", "\"Begin the work.\"");

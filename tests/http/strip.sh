@@ -93,6 +93,19 @@ with tempfile.TemporaryDirectory() as folder:
         _, metrics = s.get("/metrics")
         t.check('holdfast_turns_by_served_total{served="aligned"} 21' in metrics, f"metrics: {metrics}")
         t.check(any("served=aligned" in x for x in s.log().splitlines()), "the log line says aligned")
+    with Server(flags[:2] + ["--parallel", "1"] + flags[4:]) as s:
+        talks = {x: [{"role": "system", "content": f"{SYSTEM} {x}"}, {"role": "user", "content": "Begin."}] for x in "AB"}
+        for i in range(0, 8, 2):
+            for x, messages in talks.items():       # in turn: each comes back from where it was put aside
+                status, b = s.post("/v1/chat/completions", {"messages": messages, "temperature": 0},
+                                   headers={"x-session-id": x, "x-holdfast-force": str(i)})
+                t.check(status == 200, f"in turn {x} {i}: {status} {b}")
+                h, m = b["holdfast"], b["choices"][0]["message"]
+                sums(f"in turn {x} {i}", b["usage"], h)
+                if i > 0:
+                    t.check(h["served"] == "aligned" and h["source"] in ("end", "park"), f"in turn {x} {i}: {h}")
+                    t.check(h["forwarded"] < 40, f"in turn {x} {i} reads only what is new: {h}")
+                messages += [{"role": "assistant", "content": m["content"]}, {"role": "user", "content": "Go on."}]
     with Server(flags + ["--end-align-reasoning", "off"]) as s:
         for i, (u, h, m) in enumerate(talk(s, "off", {})):
             sums(f"off {i}", u, h)
