@@ -13,6 +13,7 @@ passed=0 failed=0
 FAULTS='1 model/slot.c a block is not copied before a write
 2 tiers/anchors.c an anchor is off by one
 3 tiers/record.c a block is freed under a holder
+4 arena/holders.c a charge is not moved
 5 http/turn/replay.c a span is put back twice
 6 budget/sums.c a cap is not applied'
 
