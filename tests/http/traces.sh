@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tests/http/traces.sh - recorded client sessions, streamed: every answer carries the trace's text,
-# reasoning and calls unchanged, sums add up, and a growing loop resumes at the end.
+# reasoning and calls unchanged, sums add up, and each turn's source is the one the trace expects.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 exec /usr/bin/python3 - <<'PYTHON'
 import http.client, json, os, sys, tempfile
@@ -8,17 +8,16 @@ sys.path.insert(0, "tests")
 from serving import Report, Server
 
 t = Report()
-# trace -> requests that the tiers in memory serve, images left out: each from the source it expects
-SERVED = {"opencode_small": set(range(1, 13)) | {14, 15, 16, 17}, "openwebui_small": set(range(1, 7)),
-          "two_sessions_swap": set(range(1, 7))}
-# the title request of line 1 was displaced by line 2: its head is kept, more than the trace counts on
-MORE = {("opencode_small", 16): ["pin", "park", "store"]}
-
-
-def knobs(scale):
-    return ["--grid", str(scale["grid"]), "--block", "16", "--resident-guest-max", str(scale["guest_max_tokens"]),
-            "--guest-fraction", str(scale["guest_fraction"])] + [
-            x for k in ("park_rows", "pin_rows") if k in scale for x in ("--" + k.replace("_", "-"), str(scale[k]))]
+# trace -> requests that need no images, no compaction as continuation and no NVMe
+TIERS = {"opencode_small": set(range(1, 18)), "openwebui_small": {1, 2, 3, 4, 5, 6, 9, 10, 11, 12},
+         "two_sessions_swap": set(range(1, 7))}
+# what is right besides the trace's own words: /compact as sent; a title whose head (124 tokens) the
+# first session's title left in a pin
+ALSO = {("opencode_small", 14): {"cold", "turn", "grid"}, ("opencode_small", 16): {"pin"}}
+LATER = {"disk", "spill", "summary"}
+# the traces count tokens with a vocabulary of 151,000; the default model's needs about twice as many
+FLAGS = {"guest_max_tokens": ("--resident-guest-max", 2), "guest_fraction": ("--guest-fraction", 1),
+         "park_rows": ("--park-rows", 1), "pin_rows": ("--pin-rows", 1), "grid": ("--grid", 1)}
 
 
 def whole(v, defs):
@@ -77,8 +76,15 @@ def run(name):
     for r in requests:
         force.write(json.dumps({**r["response"], **({"cut": True} if r["response"].get("cut") else {})}) + "\n")
     force.close()
-    with Server(["--ctx", "16384", "--parallel", "1", *knobs(lines[0]["scale"]), "--test-hooks", "--force-file", force.name]) as s:
+    flags = ["--ctx", "16384", "--parallel", "1", "--block", "16", "--test-hooks", "--force-file", force.name]
+    for key, (flag, factor) in FLAGS.items():
+        if key in lines[0]["scale"]:
+            flags += [flag, str(lines[0]["scale"][key] * factor)]
+    with Server(flags) as s:
         for n, r in enumerate(requests):
+            tiers = r["seq"] in TIERS[name]         # later ones: their text only
+            if not tiers and r["seq"] < max(TIERS[name]):
+                continue
             who, want = f"{name} {r['seq']}", r["response"]
             headers = {**r["headers"], "x-holdfast-force": str(n)}
             body = {**without_images(r["body"]), "stream": True, "stream_options": {"include_usage": True}}
@@ -88,6 +94,9 @@ def run(name):
             for key, mine in (("content", "content"), ("reasoning", "reasoning_content")):
                 t.check(got[mine] == (want.get(key) or "").strip() or want.get("cut"), f"{who} {key}: {got[mine]!r} is not {want.get(key)!r}")
             t.check(got["early"] == bool(want.get("cut")), f"{who} is cut where the trace is: {got['early']}")
+            right = ({r["expect"]["source"], *r["expect"].get("or", ())} - LATER) | ALSO.get((name, r["seq"]), set())
+            source = got["holdfast"]["source"] if got["holdfast"] else s.get("/v1/cache/stats")[1]["ledger"][-1]["source"]
+            t.check(source in right or not tiers, f"{who} source: {source}, not {sorted(right)} ({r['note'][:70]})")
             if want.get("cut"):
                 t.check(got["finish"] is None, f"{who} has no end")
                 continue
@@ -98,13 +107,10 @@ def run(name):
             t.check(h["served"] == "aligned" or h["served_tokens"] == u["prompt_tokens"], f"{who} as sent: {h} {u}")
             t.check(u["prompt_tokens_details"]["cached_tokens"] == max(0, u["prompt_tokens"] - h["forwarded"]),
                     f"{who} cached: {h} {u}")
-            right = [r["expect"]["source"]] + r["expect"].get("or", []) + MORE.get((name, r["seq"]), [])
-            if r["seq"] in SERVED[name]:
-                t.check(h["source"] in right, f"{who} starts from one of {right}: {h}")
     os.unlink(force.name)
 
 
-for name in SERVED:
+for name in TIERS:
     run(name)
 sys.exit(t.close())
 PYTHON
