@@ -13,6 +13,7 @@
 #include "http/turn/stop.h"
 #include "http/turn/turn.h"
 #include "model/forward.h"
+#include "model/gguf.h"
 #include "model/model.h"
 #include "model/slot.h"
 #include "model/weights.h"
@@ -69,6 +70,32 @@ static enum err plan_ctx(void)
     return OK;
 }
 
+/* auto, f32, bf16, or FORMAT=bf16 for formats of weight files, parted by commas.  All formats are
+ * expanded to BF16 by this version, so a format's word may only say so. */
+static enum err arithmetic_of(const char *text, bool *reference)
+{
+    static const char *const formats[] = { "bf16", "f16", "f32", "fp8", "q8_0", "q4_0", "q4_k",
+                                           "q5_k", "q6_k" };
+    for (const char *at = text, *end; ; at = end + 1) {
+        end = strchrnul(at, ',');
+        struct text_span word = { at, (u64)(end - at) };
+        const char *equal = memchr(at, '=', word.len);
+        u32 k = 0;
+        if (equal != NULL) {
+            struct text_span format = { at, (u64)(equal - at) };
+            while (k < COUNT_OF(formats) && !text_span_is(format, formats[k])) k++;
+            word = (struct text_span){ equal + 1, (u64)(end - equal - 1) };
+        }
+        bool mode = equal == NULL && (text_span_is(word, "auto") || text_span_is(word, "f32"));
+        if (k == COUNT_OF(formats) || (!mode && !text_span_is(word, "bf16")))
+            return fail(ERR_USAGE, "--arithmetic %s: this version has auto, bf16, f32, and "
+                        "FORMAT=bf16 for the formats bf16, f16, f32, fp8, q8_0, q4_0, q4_k, q5_k, "
+                        "q6_k", text);
+        if (mode && text_span_is(word, "f32")) *reference = true;
+        if (*end == 0) return OK;
+    }
+}
+
 enum err start_setup(const struct profile_row *p, struct model_setup *out)
 {
     *out = (struct model_setup){
@@ -77,11 +104,7 @@ enum err start_setup(const struct profile_row *p, struct model_setup *out)
                      .level = p->level[0] == 0 ? NULL : p->level, .threads = p->threads },
         .block_rows = p->block, .grid_rows = p->grid,
     };
-    if (strcmp(p->arithmetic, "f32") == 0) out->backend.reference = true;
-    else if (strcmp(p->arithmetic, "auto") != 0 && strcmp(p->arithmetic, "bf16") != 0)
-        return fail(ERR_USAGE, "--arithmetic %s: this version has auto, bf16 and f32",
-                    p->arithmetic);
-    return OK;
+    return arithmetic_of(p->arithmetic, &out->backend.reference);
 }
 
 enum err start_plan(const struct profile_row *profile)
@@ -158,9 +181,23 @@ static struct text_span span_of(const struct files_row *row)
     return (struct text_span){ .bytes = (const char *)row->data, .len = row->bytes };
 }
 
+/* The keys of a GGUF file: its tokens, and its chat template by the digest of the text. */
+static enum err open_text_gguf(struct files *files)
+{
+    struct gguf g;
+    struct template_source source = { .name = start.profile.template_name };
+    TRY(gguf_open(files, &g));
+    if (strcmp(source.name, "auto") == 0) source.name = NULL;
+    if (gguf_find(&g, "tokenizer.chat_template") != NULL)
+        TRY(gguf_string(&g, "tokenizer.chat_template", &source.jinja));
+    TRY(template_choose(&source, &start.template_id));
+    return tokenizer_open(&(struct tokenizer_source){ .gguf = &g }, &start.tokenizer);
+}
+
 static enum err open_text(void)
 {
     struct files *files = model_files();
+    if (files->gguf[0] != 0) return open_text_gguf(files);
     const struct files_row *json, *config, *generation, *jinja;
     TRY(files_get(files, "tokenizer.json", &json));
     TRY(files_try(files, "tokenizer_config.json", &config));

@@ -1,4 +1,4 @@
-/* model/text/tokenizer.h - byte-level BPE of a tokenizer.json: text -> ids, ids -> text.
+/* model/text/tokenizer.h - byte-level BPE of a tokenizer.json or GGUF: text -> ids and back.
  *
  * Added tokens are cut out of the raw text (longest first), the text between two of them is
  * normalised (NFC when the file says so), split by the file's pattern (PCRE2, JIT) and merged by
@@ -13,6 +13,7 @@
 #include "arena/base/text.h"
 #include "arena/base/vocab.h"
 
+struct gguf;
 struct tokenizer;
 
 /* The files' bytes; they may go after tokenizer_open. */
@@ -21,6 +22,7 @@ struct tokenizer_source {
     struct text_span tokenizer_config;      /* optional: missing added tokens, eos_token         */
     struct text_span generation_config;     /* optional: eos_token_id, a number or a list        */
     u32 rows;           /* rows of the embedding; ids beyond the known are padding.  0: as known */
+    const struct gguf *gguf;                /* instead of all above: the keys of a GGUF file     */
 };
 
 /* ERR_FORMAT, ERR_UNSUPPORTED or ERR_LIMIT name the file's field; ERR_MEMORY when refused. */

@@ -6,69 +6,24 @@
 #include <string.h>
 
 #include "arena/heap.h"
-
-static const struct text_source heap_source = { arena_heap_alloc, arena_heap_free };
-
-enum { ALPHABET = 0x144, POOL_CAP_BYTES = 1 << 30 };
-
-struct row {                            /* one id while the files are read                       */
-    struct text_span bytes;
-    u8 known, added, special;
-};
+#include "model/text/tokenizer_gguf.h"
+#include "model/text/tokenizer_rows.h"
 
 struct reader {
-    struct text_pool pool;
-    i16 byte_of[ALPHABET];              /* code point of the byte-level alphabet -> byte, or -1  */
+    struct tokenizer_rows *rows;
     struct jsontext root, model, vocab, config, generation;
-    struct row *rows;
-    u32 row_count;
     struct tokenizer_tables *t;
 };
-
-/* GPT-2's alphabet: printable Latin-1 stands for itself, the rest from U+0100 on, in order. */
-static void alphabet_fill(i16 byte_of[ALPHABET])
-{
-    i16 next = 0x100;
-    memset(byte_of, 0xFF, ALPHABET * sizeof *byte_of);
-    for (i16 b = 0; b < 256; b++) {
-        bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-        byte_of[plain ? b : next++] = b;
-    }
-}
-
-static enum err no_memory(void)
-{
-    return fail(ERR_MEMORY, "no memory to read tokenizer.json");
-}
 
 static enum err bad(const char *field, const char *expected)
 {
     return fail(ERR_FORMAT, "tokenizer.json: %s: expected %s", field, expected);
 }
 
-/* The bytes that a vocabulary key spells; a key with foreign letters stands for its own bytes. */
-static enum err spelled(struct reader *r, struct text_span key, struct text_span *out)
-{
-    char *bytes = text_pool_take(&r->pool, key.len);
-    if (bytes == NULL) return no_memory();
-    u64 len = 0, at = 0;
-    while (at < key.len) {
-        u32 n, c = text_utf8_at(key.bytes + at, key.len - at, &n);
-        if (c >= ALPHABET || r->byte_of[c] < 0) {
-            *out = key;
-            return OK;
-        }
-        bytes[len++] = (char)r->byte_of[c];
-        at += n;
-    }
-    *out = (struct text_span){ bytes, len };
-    return OK;
-}
-
 static enum err string_of(struct reader *r, struct jsontext v, struct text_span *out)
 {
-    *out = jsontext_string(v, &r->pool);
-    return out->bytes == NULL ? no_memory() : OK;
+    *out = jsontext_string(v, &r->rows->pool);
+    return out->bytes == NULL ? tokenizer_rows_no_memory() : OK;
 }
 
 /* ------------------------------------------------------------------ what is refused */
@@ -233,10 +188,10 @@ static enum err read_vocab(struct reader *r)
     while (jsontext_next(&w, &key, &value)) {
         TRY(id_of(value, "model.vocab", &id));
         TRY(string_of(r, key, &spelling));
-        TRY(spelled(r, spelling, &bytes));
-        if (r->rows[id].known)
+        TRY(tokenizer_rows_spelled(r->rows, spelling, &bytes));
+        if (r->rows->row[id].known)
             return fail(ERR_FORMAT, "tokenizer.json: model.vocab: two tokens have id %u", id);
-        r->rows[id] = (struct row){ .bytes = bytes, .known = 1 };
+        r->rows->row[id] = (struct tokenizer_row){ .bytes = bytes, .known = 1 };
     }
     return OK;
 }
@@ -254,7 +209,7 @@ static enum err add_token(struct reader *r, u32 id, struct jsontext token)
     TRY(string_of(r, content, &s));
     if (r->t->added_count == TOKENIZER_ADDED_MAX)
         return fail(ERR_LIMIT, "tokenizer.json: more than %d added tokens", TOKENIZER_ADDED_MAX);
-    r->rows[id] = (struct row){ .bytes = s, .known = 1, .added = 1,
+    r->rows->row[id] = (struct tokenizer_row){ .bytes = s, .known = 1, .added = 1,
                                 .special = set(jsontext_member(token, "special")) };
     r->t->added_count++;
     return OK;
@@ -268,40 +223,24 @@ static enum err read_added(struct reader *r)
     jsontext_walk(&w, jsontext_member(r->root, "added_tokens"));
     while (jsontext_next(&w, NULL, &value)) {
         TRY(id_of(jsontext_member(value, "id"), "added_tokens[].id", &id));
-        if (r->rows[id].added)
+        if (r->rows->row[id].added)
             return fail(ERR_FORMAT, "tokenizer.json: added_tokens: id %u twice", id);
         TRY(add_token(r, id, value));
     }
     jsontext_walk(&w, jsontext_member(r->config, "added_tokens_decoder"));
     while (w.object && jsontext_next(&w, &key, &value)) {
         TRY(id_of_key(key, &id));
-        if (!r->rows[id].added) TRY(add_token(r, id, value));
+        if (!r->rows->row[id].added) TRY(add_token(r, id, value));
     }
     return OK;
 }
 
 /* ------------------------------------------------------------------ ends of a turn */
 
-static void eos_add(struct tokenizer_tables *t, u32 id)
-{
-    for (u32 i = 0; i < t->eos_count; i++)
-        if (t->eos[i] == id) return;
-    if (t->eos_count < TOKENIZER_EOS_MAX) t->eos[t->eos_count++] = id;
-}
-
-static void eos_named(struct reader *r, const char *spelling, u64 len)
-{
-    for (u32 id = 0; id < r->row_count; id++) {
-        const struct row *row = &r->rows[id];
-        if (row->added && row->bytes.len == len && memcmp(row->bytes.bytes, spelling, len) == 0)
-            eos_add(r->t, id);
-    }
-}
-
 static void eos_number(struct reader *r, struct jsontext v)
 {
     u64 id;
-    if (jsontext_u64(v, &id) && id < r->row_count && r->rows[id].known) eos_add(r->t, (u32)id);
+    if (jsontext_u64(v, &id) && id < r->rows->count && r->rows->row[id].known) tokenizer_rows_eos(r->rows, (u32)id);
 }
 
 static enum err read_eos(struct reader *r)
@@ -317,74 +256,14 @@ static enum err read_eos(struct reader *r)
     if (eos.kind == JSONTEXT_STRING) {
         struct text_span s;
         TRY(string_of(r, eos, &s));
-        eos_named(r, s.bytes, s.len);
+        tokenizer_rows_eos_named(r->rows, s.bytes, s.len);
     }
-    eos_named(r, "<|im_end|>", 10);
-    eos_named(r, "<|endoftext|>", 13);
+    tokenizer_rows_eos_named(r->rows, "<|im_end|>", 10);
+    tokenizer_rows_eos_named(r->rows, "<|endoftext|>", 13);
     return OK;
 }
 
-/* ------------------------------------------------------------------ tables */
-
-static enum vocab_kind kind_of(const struct reader *r, u32 id)
-{
-    static const struct { const char *spelling; enum vocab_kind kind; } tags[] = {
-        { "<think>", VOCAB_THINK_OPEN }, { "</think>", VOCAB_THINK_CLOSE },
-        { "<tool_call>", VOCAB_CALL_OPEN }, { "</tool_call>", VOCAB_CALL_CLOSE },
-    };
-    const struct row *row = &r->rows[id];
-    if (!row->known) return VOCAB_PADDING;
-    for (u32 i = 0; i < r->t->eos_count; i++)
-        if (r->t->eos[i] == id) return VOCAB_TURN_END;
-    if (!row->added) return VOCAB_TEXT;
-    for (u32 i = 0; i < COUNT_OF(tags); i++)
-        if (text_span_is(row->bytes, tags[i].spelling)) return tags[i].kind;
-    return row->special ? VOCAB_SPECIAL : VOCAB_TEXT;
-}
-
-static enum err fill_vocab(struct reader *r)
-{
-    struct tokenizer_tables *t = r->t;
-    u64 bytes = 0;
-    for (u32 id = 0; id < r->row_count; id++) bytes += r->rows[id].bytes.len;
-    t->vocab_memory = arena_heap_alloc(vocab_bytes(r->row_count, bytes));
-    if (t->vocab_memory == NULL) return no_memory();
-    vocab_open(&t->vocab, t->vocab_memory, r->row_count, bytes);
-    for (u32 id = 0; id < r->row_count; id++) {
-        const struct row *row = &r->rows[id];
-        TRY(vocab_put(&t->vocab, row->bytes.bytes, row->bytes.len, kind_of(r, id)));
-        if (row->known) t->known_count = id + 1;
-    }
-    return OK;
-}
-
-/* Added tokens by first byte, longest first among them (insertion: a few dozen of them). */
-static enum err fill_added(struct reader *r)
-{
-    struct tokenizer_tables *t = r->t;
-    t->added = arena_heap_alloc(MAX(t->added_count, 1u) * sizeof *t->added);
-    if (t->added == NULL) return no_memory();
-    u32 count = 0;
-    for (u32 id = 0; id < r->row_count; id++) {
-        if (!r->rows[id].added) continue;
-        struct vocab_piece p = vocab_piece(&t->vocab, id);
-        struct tokenizer_added row = { id, p.len, p.bytes, r->rows[id].special };
-        u32 at = count++;
-        for (; at > 0; at--) {
-            const struct tokenizer_added *a = &t->added[at - 1];
-            u8 first = (u8)a->bytes[0], mine = (u8)row.bytes[0];
-            if (first < mine || (first == mine && a->len >= row.len)) break;
-            t->added[at] = *a;
-        }
-        t->added[at] = row;
-    }
-    for (u32 byte = 0, at = 0; byte <= 256; byte++) {
-        while (at < count && (u8)t->added[at].bytes[0] < byte) at++;
-        t->added_from[byte] = at;
-    }
-    t->added_count = count;
-    return OK;
-}
+/* ------------------------------------------------------------------ merges */
 
 /* "a b" or ["a", "b"]. */
 static enum err merge_parts(struct reader *r, struct jsontext v, u32 rank, struct text_span *left,
@@ -411,8 +290,8 @@ static enum err merge_parts(struct reader *r, struct jsontext v, u32 rank, struc
     if (l.len == 0 || s.len == 0)
         return fail(ERR_FORMAT, "tokenizer.json: model.merges[%u]: expected \"a b\" or "
                     "[\"a\", \"b\"]", rank);
-    TRY(spelled(r, l, left));
-    return spelled(r, s, right);
+    TRY(tokenizer_rows_spelled(r->rows, l, left));
+    return tokenizer_rows_spelled(r->rows, s, right);
 }
 
 static enum err fill_merges(struct reader *r)
@@ -423,10 +302,7 @@ static enum err fill_merges(struct reader *r)
     if (count > TOKENIZER_ROWS_MAX)
         return fail(ERR_LIMIT, "tokenizer.json: model.merges: %llu, at most %d", (ull)count,
                     TOKENIZER_ROWS_MAX);
-    u8 *added = text_pool_take(&r->pool, r->row_count);
-    if (added == NULL) return no_memory();
-    for (u32 id = 0; id < r->row_count; id++) added[id] = r->rows[id].added;
-    TRY(bpe_open(&r->t->bpe, &r->t->vocab, added, count));
+    TRY(tokenizer_rows_bpe(r->rows, count));
     r->t->bpe.ignore_merges = set(jsontext_member(r->model, "ignore_merges"));
     struct jsontext_walk w;
     u32 rank = 0;
@@ -450,8 +326,6 @@ static enum err open_optional(struct text_span file, const char *name, struct js
 
 static enum err read_all(struct reader *r, const struct tokenizer_source *source)
 {
-    if (source->rows > TOKENIZER_ROWS_MAX)
-        return fail(ERR_LIMIT, "vocab_size %u, at most %d", source->rows, TOKENIZER_ROWS_MAX);
     if (source->tokenizer_json.len == 0) return fail(ERR_FORMAT, "tokenizer.json is empty");
     TRY(open_optional(source->tokenizer_json, "tokenizer.json", &r->root));
     TRY(open_optional(source->tokenizer_config, "tokenizer_config.json", &r->config));
@@ -465,25 +339,25 @@ static enum err read_all(struct reader *r, const struct tokenizer_source *source
     if (source->rows != 0 && max >= source->rows)
         return fail(ERR_FORMAT, "tokenizer.json: id %u, but the model has %u rows (vocab_size)",
                     max, source->rows);
-    r->row_count = source->rows != 0 ? source->rows : max + 1;
-    r->rows = text_pool_take(&r->pool, (u64)r->row_count * sizeof *r->rows);
-    if (r->rows == NULL) return no_memory();
+    TRY(tokenizer_rows_take(r->rows, source->rows != 0 ? source->rows : max + 1));
     TRY(read_vocab(r));
     TRY(read_added(r));
     TRY(read_eos(r));
-    TRY(fill_vocab(r));
-    TRY(fill_added(r));
+    TRY(tokenizer_rows_fill(r->rows));
     return fill_merges(r);
 }
 
 enum err tokenizer_file_read(const struct tokenizer_source *source, struct tokenizer_tables *out)
 {
-    struct reader r = { .t = out };
+    struct tokenizer_rows rows;
+    struct reader r = { .rows = &rows, .t = out };
     *out = (struct tokenizer_tables){ 0 };
-    alphabet_fill(r.byte_of);
-    text_pool_open(&r.pool, &heap_source, POOL_CAP_BYTES);
-    enum err code = read_all(&r, source);
-    text_pool_close(&r.pool);
+    if (source->rows > TOKENIZER_ROWS_MAX)
+        return fail(ERR_LIMIT, "vocab_size %u, at most %d", source->rows, TOKENIZER_ROWS_MAX);
+    tokenizer_rows_open(&rows, out);
+    enum err code = source->gguf != NULL ? tokenizer_gguf_read(source->gguf, &rows)
+                                         : read_all(&r, source);
+    tokenizer_rows_close(&rows);
     if (code != OK) tokenizer_file_close(out);
     return code;
 }

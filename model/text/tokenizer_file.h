@@ -31,6 +31,7 @@ struct tokenizer_tables {
     char pattern[TOKENIZER_PATTERN_MAX];    /* the file's split expression, as it stands         */
 };
 
+/* Of the source's files, or of its GGUF keys (tokenizer_gguf). */
 MUST_USE enum err tokenizer_file_read(const struct tokenizer_source *source,
                                       struct tokenizer_tables *out);
 void tokenizer_file_close(struct tokenizer_tables *t);

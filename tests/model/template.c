@@ -212,8 +212,10 @@ static const struct tokenizer *default_tokenizer(void)
     static struct tokenizer *t;
     if (t != NULL) return t;
     golden("about");
-    struct tokenizer_source files = { golden_file("profiles/default-model/tokenizer.json"),
-        golden_file("profiles/default-model/tokenizer_config.json"), { 0 }, 1792 };
+    struct tokenizer_source files = {
+        .tokenizer_json = golden_file("profiles/default-model/tokenizer.json"),
+        .tokenizer_config = golden_file("profiles/default-model/tokenizer_config.json"),
+        .rows = 1792 };
     CHECK_OK(tokenizer_open(&files, &t));
     free((void *)files.tokenizer_json.bytes);
     free((void *)files.tokenizer_config.bytes);

@@ -29,9 +29,10 @@ static struct tokenizer *the_tokenizer(void)
 {
     static struct tokenizer *t;
     if (t != NULL) return t;
-    struct tokenizer_source files = { read_whole(HOME "tokenizer.json"),
-                                      read_whole(HOME "tokenizer_config.json"),
-                                      read_whole(HOME "generation_config.json"), 1792 };
+    struct tokenizer_source files = {
+        .tokenizer_json = read_whole(HOME "tokenizer.json"),
+        .tokenizer_config = read_whole(HOME "tokenizer_config.json"),
+        .generation_config = read_whole(HOME "generation_config.json"), .rows = 1792 };
     CHECK_OK(tokenizer_open(&files, &t));
     free((void *)files.tokenizer_json.bytes);
     free((void *)files.tokenizer_config.bytes);

@@ -40,8 +40,9 @@ static void open_once(void)
     if (tokenizer != NULL) return;
     int code = system("bash tests/npm/tokenizer/make.sh");
     CHECK_EQ(code, 0);
-    struct tokenizer_source files = { read_whole(FILES "tokenizer.json"),
-                                      read_whole(FILES "tokenizer_config.json"), { 0 }, 151936 };
+    struct tokenizer_source files = {
+        .tokenizer_json = read_whole(FILES "tokenizer.json"),
+        .tokenizer_config = read_whole(FILES "tokenizer_config.json"), .rows = 151936 };
     CHECK_OK(tokenizer_open(&files, &tokenizer));
     free((void *)files.tokenizer_json.bytes);
     free((void *)files.tokenizer_config.bytes);
