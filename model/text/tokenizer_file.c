@@ -240,7 +240,8 @@ static enum err read_added(struct reader *r)
 static void eos_number(struct reader *r, struct jsontext v)
 {
     u64 id;
-    if (jsontext_u64(v, &id) && id < r->rows->count && r->rows->row[id].known) tokenizer_rows_eos(r->rows, (u32)id);
+    if (jsontext_u64(v, &id) && id < r->rows->count && r->rows->row[id].known)
+        tokenizer_rows_eos(r->rows, (u32)id);
 }
 
 static enum err read_eos(struct reader *r)

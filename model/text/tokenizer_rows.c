@@ -1,4 +1,4 @@
-/* model/text/tokenizer_rows.c - rows by id, gathered by a file's reader, to the tables that stay. */
+/* model/text/tokenizer_rows.c - rows by id, gathered by a reader, to tables that stay. */
 #include "model/text/tokenizer_rows.h"
 
 #include <string.h>

@@ -64,7 +64,8 @@ TEST(random_texts_give_the_same_ids)
 {
     static const char *const pieces[] = {
         "the ", "water", " child's", "\n\n", "  ", "7", "2048", "e\xCC\x81", "\xE4\xBD\xA0", "_x(",
-        "<|im_end|>", "<think>", "\t", "\r\n", "\xF0\x9F\x99\x82", "don't", "WORLD", ".", "\xC2\xA0",
+        "<|im_end|>", "<think>", "\t", "\r\n", "\xF0\x9F\x99\x82",
+        "don't", "WORLD", ".", "\xC2\xA0",
     };
     open_both();
     u32 state = 5;
