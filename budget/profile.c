@@ -470,6 +470,7 @@ static enum err read_file(const char *path, struct profile_row *row)
     if (file == NULL) return fail(ERR_NOT_FOUND, "%s: no such profile, or it can't be read", path);
     struct source s = { .row = row, .path = path, .file = file };
     enum err e = read_source(&s);
+    if (e == OK && ferror(file)) e = fail(ERR_IO, "%s: it can't be read; is it a folder?", path);
     fclose(file);
     return e;
 }

@@ -40,15 +40,21 @@ static void on_dump(int number)
     engine_dump();
 }
 
+/* While loading there is nothing to drain or dump: SIGTERM ends it, SIGUSR1 changes nothing. */
+static void signals_loading(void)
+{
+    struct sigaction ignore = { .sa_handler = SIG_IGN };
+    sigaction(SIGUSR1, &ignore, NULL);
+    sigaction(SIGPIPE, &ignore, NULL);
+}
+
 static void signals(void)
 {
     struct sigaction stop = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
     struct sigaction dump = { .sa_handler = on_dump, .sa_flags = SA_RESTART };
-    struct sigaction ignore = { .sa_handler = SIG_IGN };
     sigaction(SIGTERM, &stop, NULL);
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGUSR1, &dump, NULL);
-    sigaction(SIGPIPE, &ignore, NULL);
 }
 
 /* ---------------------------------------------------------------- loading */
@@ -102,6 +108,7 @@ static enum err listen_on(const struct profile_row *p)
 
 static enum err serve(const struct profile_row *p)
 {
+    signals_loading();
     TRY(start_plan(p));
     TRY(start_arenas());
     TRY(listen_on(p));

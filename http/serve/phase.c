@@ -13,7 +13,7 @@ static _Atomic u64 done, total, begun_us;
 static _Atomic bool draining;
 static const struct chat_model *_Atomic model_row;
 
-enum { PHASE_RETRY_MAX_S = 30 };
+enum { PHASE_RETRY_MAX_S = 30, PHASE_TELLING = 50 };
 
 void phase_open(void)
 {
@@ -39,11 +39,11 @@ bool phase_draining(void) { return atomic_load(&draining); }
 
 static f64 elapsed_s(void) { return (f64)(clock_us() - atomic_load(&begun_us)) / 1e6; }
 
-/* Seconds left by what was read so far; below zero when nothing was. */
+/* Seconds left by what was read so far; below zero while that is too little to tell. */
 static f64 eta_s(void)
 {
     u64 have = atomic_load(&done), all = atomic_load(&total);
-    return have == 0 ? -1.0 : elapsed_s() * (f64)(all - MIN(have, all)) / (f64)have;
+    return have == 0 || have < all / PHASE_TELLING ? -1.0 : elapsed_s() * (f64)(all - MIN(have, all)) / (f64)have;
 }
 
 static f64 tenths(f64 s) { return (f64)(u64)(s * 10.0) / 10.0; }

@@ -170,6 +170,7 @@ TEST(a_profile_that_is_not_there_names_the_nearest_or_the_path)
     CHECK(strstr(err_last()->text, "the nearest is \"cpu-8g\"") != NULL);
     CHECK_EQ(profile_load("/nowhere/x.conf", &row), ERR_NOT_FOUND);
     CHECK(strstr(err_last()->text, "/nowhere/x.conf") != NULL);
+    CHECK_EQ(profile_load("/tmp", &row), ERR_IO);
     CHECK_EQ(profile_load("", &row), ERR_CONFIG);
 }
 

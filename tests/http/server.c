@@ -13,6 +13,9 @@ TEST(while_loading_health_tells_progress_and_the_rest_is_503)
     loop_open_loading(&setup);
     CHECK_EQ(loop_do("GET", "/health", NULL, NULL), 503);
     CHECK(loop_has("\"status\":\"loading\",\"phase\":\"weights\",\"done_bytes\":0"));
+    server_set_loading(PHASE_WEIGHTS, 4096, 54ull << 30);       /* too little to tell from       */
+    CHECK_EQ(loop_do("GET", "/health", NULL, NULL), 503);
+    CHECK(loop_has("\"done_bytes\":4096") && loop_has("\"eta_s\":null"));
     server_set_loading(PHASE_WEIGHTS, 12ull << 30, 54ull << 30);
     CHECK_EQ(loop_do("POST", CHAT, NULL, hello), 503);
     CHECK(loop_has("\"message\":\"loading weights: 12 of 54 GiB, about "));
