@@ -29,6 +29,7 @@ static struct talk {
     struct call call[8];
     u32  call_count;
     u64  completion_tokens, cached_tokens;
+    u64  cut;                           /* the client leaves after so many ids, 0: never      */
 } talk;
 
 static u64 session;
@@ -177,7 +178,7 @@ static void ask(const char *more, bool whole)
     row->arrival_us = clock_us();
     row->forced = talk.answer.id;
     row->forced_count = talk.answer.count;
-    row->forced_cut = UINT64_MAX;
+    row->forced_cut = talk.cut > 0 ? talk.cut : UINT64_MAX;
     talk.prompt_count = row->id_count;
     CHECK_OK(reply_open(&reply, &chat, &q, row));
     CHECK_OK(submit_push(submit));
@@ -188,7 +189,9 @@ static void ask(const char *more, bool whole)
         while (ring_pop(&row->out, &id)) reply_ids(&reply, &id, 1);
     }
     talk.result = row->result;
-    CHECK(talk.result.finish == FINISH_STOP || talk.result.finish == FINISH_LENGTH);
+    if (talk.cut > 0) CHECK_EQ(talk.result.finish, FINISH_CANCELLED);
+    else CHECK(talk.result.finish == FINISH_STOP || talk.result.finish == FINISH_LENGTH);
+    talk.cut = 0;
     row->made_count = reply_calls(&reply, row->made);
     submit_memo(submit);
     reply_end(&reply, &talk.result);
@@ -571,6 +574,54 @@ TEST(edited_answers_and_other_calls_are_exact_too)
             if (rng_u64(seed, 20 + turn) % 3 == 0 && talk.call_count > 0) talk.call[0].id[7] ^= 1;
             keep_answer(rng_u64(seed, 30 + turn) % 2 == 0);
             add_message("user", "\"And then?\"");
+        }
+        house_close();
+    }
+}
+
+/* A client that left keeps the text it got: cut in the content, the next turn goes on at the end,
+ * reasoning sent back or not; cut in the reasoning, it goes on at the start of the answer. */
+TEST(an_answer_that_its_client_left_goes_on_where_it_stands)
+{
+    static u32 before[TALK_IDS];
+    for (u32 cut = 1; cut < 28; cut++) {
+        house_open(&(struct micro_setup){ .ctx = TALK_CTX }, "\n\nEnough.\n");
+        add_message("user", "\"What is a river?\"");
+        say("I think of water that runs downhill.\n</think>\n\n");
+        u64 head = talk.answer.count;
+        say("A long stream of water and of stones, with banks.");
+        talk.cut = cut;
+        ask("", true);
+        u64 rows = talk.rows, prompt = talk.result.cached + talk.result.forwarded;
+        memcpy(before, talk.served, sizeof before);
+        CHECK_EQ(rows, prompt + cut - 1);
+        keep_answer(cut % 2 == 0);
+        add_message("user", "\"Go on.\"");
+        say("Hm.\n</think>\n\nNo.");
+        ask("", true);
+        if (cut > head + 1) check_goes_on(before, rows, cut % 2 == 1 ? "aligned" : "sent");
+        else CHECK(talk.result.cached + 1 >= prompt);
+        house_close();
+    }
+}
+
+/* Templates that take the reasoning of past answers out on purpose: off unless asked for. */
+TEST(a_template_that_strips_aligns_when_it_is_told_to)
+{
+    static u32 before[TALK_IDS];
+    static const enum template_id ids[] = { TEMPLATE_36, TEMPLATE_35, TEMPLATE_35_SMALL };
+    for (u32 i = 0; i < COUNT_OF(ids); i++) {
+        house_open(&(struct micro_setup){ .ctx = TALK_CTX }, "\n\nEnough.\n");
+        chat.template_id = ids[i];
+        add_message("user", "\"What is a river?\"");
+        for (u32 turn = 0; turn < 4; turn++) {
+            u64 rows = talk.rows;
+            memcpy(before, talk.served, sizeof before);
+            say("I think of water.\n</think>\n\nA long stream.");
+            ask(",\"enable_thinking\":true", true);
+            if (turn > 0) check_goes_on(before, rows, "aligned");
+            keep_answer(true);
+            add_message("user", "\"Go on.\"");
         }
         house_close();
     }
