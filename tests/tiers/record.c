@@ -322,6 +322,7 @@ TEST(yielding_takes_only_what_is_above_the_reserve)
     u32 indices[64];
     budget_shares_open(&shares);
     house_open(64);
+    budget_shares_open(&shares);
     fill_keys(8);
     turn(keys, 80, 1, 0);                               /* lines 8..80, 79: slot 0 */
     keys[0] ^= 1;
