@@ -8,10 +8,13 @@
 
 #include <string.h>
 
+enum { MATCH_FIRST = 512 };
+
 static struct {
     u64 (*hash)[2];             /* [ctx_blocks] of the prompt's whole blocks                  */
     u64 cap, ready;             /* rows; made so far                                          */
     bool by_ids;                /* hashes have failed in this scan                            */
+    u32 first_count;            /* first blocks compared by ids in this scan                  */
     u64 false_count;
 } own;
 
@@ -28,22 +31,31 @@ u64 match_false(void) { return own.false_count; }
 
 static u64 block_rows(void) { return state_shape()->block_rows; }
 
-/* Block `index` of the list is whole and holds the prompt's ids, as do all before it. */
-static bool same_block(const block_id *list, u64 index, const struct tier_prompt *prompt)
+/* Hashes of the prompt's blocks up to `index`. */
+static void make_hashes(u64 index, const struct tier_prompt *prompt)
 {
-    const u64 *hash = arena_blocks_row(state_blocks_arena(), list[index])->hash;
     const u64 none[2] = { 0, 0 };
     for (; own.ready <= index; own.ready++)
         hash_chain(own.ready == 0 ? none : own.hash[own.ready - 1],
                    prompt->keys + own.ready * block_rows(), block_rows(), own.hash[own.ready]);
+}
+
+/* Block `index` of the list is whole and holds the prompt's ids, as do all before it. */
+static bool same_block(const block_id *list, u64 index, const struct tier_prompt *prompt)
+{
+    const u64 *hash = arena_blocks_row(state_blocks_arena(), list[index])->hash;
+    make_hashes(index, prompt);
     return hash[0] == own.hash[index][0] && hash[1] == own.hash[index][1];
 }
 
-/* Whole blocks in common: most often all of them, or up to somewhere. */
-static u64 same_blocks(const block_id *list, u64 most, const struct tier_prompt *prompt)
+/* Whole blocks in common, at least `lo`: most often all of them, or just those known already, else
+ * up to somewhere. */
+static u64 same_blocks(const block_id *list, u64 lo, u64 most, const struct tier_prompt *prompt)
 {
-    if (most == 0 || same_block(list, most - 1, prompt)) return most;
-    u64 lo = 0, hi = most - 1;
+    if (most == lo || !same_block(list, lo, prompt)) return lo;
+    if (same_block(list, most - 1, prompt)) return most;
+    u64 hi = most - 1;
+    lo++;
     while (lo < hi) {
         u64 middle = lo + (hi - lo) / 2;
         if (same_block(list, middle, prompt)) lo = middle + 1;
@@ -62,8 +74,9 @@ static u64 common_of(u32 record, const struct tier_prompt *prompt, u64 least)
     if (own.by_ids || limit / b > own.cap)
         return key_common(arena, b, list, rows, prompt->keys, prompt->count);
     if (limit < least) return 0;
-    if (least >= b && !same_block(list, least / b - 1, prompt)) return 0;
-    u64 whole = same_blocks(list, limit / b, prompt), at = whole * b;
+    u64 known = least / b;
+    if (known > 0 && !same_block(list, known - 1, prompt)) return 0;
+    u64 whole = same_blocks(list, known, limit / b, prompt), at = whole * b;
     if (at == limit) return at;
     return at + key_common(arena, b, list + whole, MIN(rows - at, b), prompt->keys + at,
                            MIN(prompt->count - at, b));
@@ -141,13 +154,24 @@ static void note_common(struct match *m, u32 record, u64 common, bool parts)
     m->whole = true;
 }
 
+/* A record aside that parts inside its first block, and nothing more can come of it.  At most
+ * MATCH_FIRST of them are compared by ids: what lies there is a few hundred rows at best. */
+static bool parts_at_once(const struct record_row *r, const struct tier_prompt *prompt,
+                          const struct match *m)
+{
+    if (own.by_ids || r->slot != NONE) return false;
+    if (r->first_key != prompt->keys[0]) return true;
+    if (r->first_hash == 0 || prompt->count < block_rows()) return false;
+    if (r->first_hash == own.hash[0][0]) return false;
+    return m->common >= block_rows() || own.first_count++ >= MATCH_FIRST;
+}
+
 static void look_at(u32 record, const struct tier_prompt *prompt, struct match *m)
 {
-    enum holder class = record_at(record)->class;
-    u64 limit = prompt->count - 1, rows = record_rows(record);
-    struct match_row most = row_of(record, limit);
-    u64 least = least_start(m, class);
-    bool later = most.record != NONE && most.start >= least;
+    const struct record_row *r = record_at(record);
+    if (parts_at_once(r, prompt, m)) return;
+    u64 limit = prompt->count - 1, rows = record_rows(record), least = least_start(m, r->class);
+    bool later = MIN(rows, limit) >= least;
     bool longer = MIN(rows, prompt->count) >= MAX(m->common, 1u);
     if (!later && !longer) return;
     u64 common = common_of(record, prompt, MIN(later ? least : UINT64_MAX,
@@ -155,8 +179,8 @@ static void look_at(u32 record, const struct tier_prompt *prompt, struct match *
     note_common(m, record, common, common < MIN(rows, prompt->count));
     if (!later) return;
     struct match_row here = row_of(record, MIN(common, limit));
-    if (here.record != NONE && here.start > 0 && better(&here, &m->best[class], prompt))
-        m->best[class] = here;
+    if (here.record != NONE && here.start > 0 && better(&here, &m->best[r->class], prompt))
+        m->best[r->class] = here;
 }
 
 /* Every id of every start that was found. */
@@ -181,6 +205,8 @@ static void scan(const struct tier_prompt *prompt, struct match *out)
 {
     *out = (struct match){ .part_pos = UINT64_MAX };
     for (u32 c = 0; c < HOLD_COUNT; c++) out->best[c].record = NONE;
+    own.first_count = 0;
+    if (prompt->count >= block_rows()) make_hashes(0, prompt);
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) look_at(r, prompt, out);
 }
 

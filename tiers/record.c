@@ -163,6 +163,17 @@ static void run_free(u32 record)
     table.row[record].list = table.row[record].list_count = 0;
 }
 
+/* What a lookup asks first stands in the row itself: most records are told apart by it. */
+static void keep_first(u32 record)
+{
+    struct record_row *r = &table.row[record];
+    u32 blocks = state_blocks_arena();
+    block_id first = table.list[r->list];
+    r->first_key = ((const u64 *)arena_blocks_label(blocks, first))[0];
+    bool whole = r->rows >= state_shape()->block_rows;
+    r->first_hash = whole ? arena_blocks_row(blocks, first)->hash[0] : 0;
+}
+
 /* ------------------------------------------------------------------ start, fork, branch */
 
 static enum err row_take(const struct record_row *like, u32 *out)
@@ -276,6 +287,7 @@ enum err record_branch(u32 source, u64 pos, enum holder class, u32 *out)
     freeze(list, pos);
     hold_all(list, blocks_of(pos), class);
     inherit(made, source, pos);
+    keep_first(made);
     *out = made;
     return OK;
 }
@@ -310,6 +322,7 @@ enum err record_leave(u32 record, enum holder class)
     r->slot = NONE;
     r->rows = rows;
     r->class = class;
+    keep_first(record);
     return OK;
 }
 
@@ -356,6 +369,7 @@ void record_cut(u32 record, u64 pos)
         drop_all(list + blocks_of(pos), count - blocks_of(pos), r->class);
         r->list_count = blocks_of(pos);
         r->rows = pos;
+        keep_first(record);
     }
     struct anchor_list anchors = record_anchors(record);
     anchors_cut(&anchors, state_sections_arena(), pos, record_anchor_holder(record));

@@ -25,6 +25,7 @@ struct record_row {
     u64  saved_tokens;          /* rows it spared so far                                      */
     u64  number;                /* 1, 2, 3, ... in the order of making; 0: row unused         */
     u64  rows;                  /* aside: rows it keeps (else its slot knows)                 */
+    u64  first_key, first_hash; /* aside: its first id; hash of its first block if whole, or 0 */
     u32  hits;                  /* turns that started from it                                 */
     u32  slot;                  /* whose block list it is, or NONE: aside                     */
     u32  list, list_count;      /* aside: its run in the pool of lists                        */
