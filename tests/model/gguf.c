@@ -120,6 +120,15 @@ TEST(an_f32_file_of_bf16_numbers_gives_the_same_bits_in_both_arithmetics)
     same(dir, "build/golden/default-f32.gguf", true);
 }
 
+TEST(split_files_are_one_model)
+{
+    const char *dir = rig_tiny("default", "");
+    rig_run("OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "
+            "tests/oracle/gguf_cases.py %s %s", dir, "build/golden/split SPLIT");
+    same(dir, "build/golden/split-00001-of-00003.gguf", false);
+    CHECK_STR(model_name(), "split");
+}
+
 TEST(f16_files_are_their_decoded_numbers) { check_case("f16", "build/golden/default", "F16"); }
 TEST(q8_0_files_are_their_decoded_numbers) { check_case("q8_0", "build/golden/default", "Q8_0"); }
 TEST(q4_0_files_are_their_decoded_numbers) { check_case("q4_0", "build/golden/default", "Q4_0"); }

@@ -373,6 +373,16 @@ TEST(other_architectures_and_types_are_named)
     bad_model(ERR_UNSUPPORTED, "blk.0.attn_norm.weight", "Q4_0");
 }
 
+TEST(a_weight_with_a_scale_beside_it_is_not_taken_for_less)
+{
+    static const char before[] = "blk.8.attn_k.weight", after[] = "blk.0.ssm_out.scale";
+    load_real();
+    u8 *at = memmem(bytes, count, before, sizeof before - 1);
+    CHECK(at != NULL && sizeof before == sizeof after);
+    memcpy(at, after, sizeof after - 1);
+    bad_model(ERR_UNSUPPORTED, "blk.0.ssm_out.scale", "scaled");
+}
+
 TEST(tokenizers_that_lie)
 {
     static const struct { const char *text; u64 distance, value; u32 width; const char *word; }

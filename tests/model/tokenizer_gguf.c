@@ -30,10 +30,14 @@ static void open_both(void)
         rig_run("OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "
                 "tests/scenarios/make_model.py %s --size tiny --only %s", "build/models/tiny",
                 "hf,bf16,q8_0");
-    CHECK_OK(tokenizer_open(&(struct tokenizer_source){
+    struct tokenizer_source source = {
         .tokenizer_json = read_whole(HF "tokenizer.json"),
         .tokenizer_config = read_whole(HF "tokenizer_config.json"),
-        .generation_config = read_whole(HF "generation_config.json"), .rows = 2048 }, &folder));
+        .generation_config = read_whole(HF "generation_config.json"), .rows = 2048 };
+    CHECK_OK(tokenizer_open(&source, &folder));
+    free((void *)source.tokenizer_json.bytes);
+    free((void *)source.tokenizer_config.bytes);
+    free((void *)source.generation_config.bytes);
     CHECK_OK(files_open(&files, "build/models/tiny/rand-qwen35-tiny-bf16.gguf"));
     CHECK_OK(gguf_open(&files, &g));
     CHECK_OK(tokenizer_open(&(struct tokenizer_source){ .gguf = &g }, &file));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A GGUF file and a folder of the very same numbers: gguf_cases.py SOURCE OUT KIND [--wide]
 
-KIND F16, Q8_0, Q4_0: the tensors that to_gguf.py does not keep in F32, encoded so. KIND MIX: every
+KIND SPLIT: BF16 in three files OUT-0000N-of-00003.gguf, nothing else. KIND F16, Q8_0, Q4_0: the tensors that to_gguf.py does not keep in F32, encoded so. KIND MIX: every
 type in turn, K-quants as random blocks of about the tensor's size, the small head matrices in Q8_0.
 Writes OUT.gguf, OUT/ (safetensors F32 holding what the blocks decode to, in checkpoint order) and
 OUT/logits.f32 (the oracle's logits of 40 rows on it, then what bf16 rounding costs it itself). --wide makes SOURCE first: a tiny checkpoint
@@ -46,13 +46,13 @@ def type_of(kind, name, n):
     return {"token_embd.weight": "Q6_K", "output.weight": "Q4_K"}.get(name, MIX[n % len(MIX)])
 
 
-def converted(source, w):
+def converted(source, w, ty="Q8_0"):
     """what to_gguf.py would write of the tensors `w`: keys and [(name, type, array)]"""
     kept = []
     to_gguf.read_safetensors = lambda _: dict(w)
     write, G.write = G.write, lambda out, kv, tensors, align=32: kept.extend((kv, tensors))
     with np.errstate(over="ignore"):  # the numbered A_log; not looked at
-        to_gguf.convert(source, None, "Q8_0")
+        to_gguf.convert(source, None, ty)
     G.write = write
     return kept
 
@@ -94,6 +94,16 @@ def case(source, out, kind, rng):
     np.append(logits.ravel(), noise).astype("<f4").tofile(os.path.join(out, "logits.f32"))
 
 
+def split(source, out, count=3):
+    """OUT-00001-of-00003.gguf and so on: the first has only keys, as some writers do"""
+    kv, tensors = converted(source, qwen35_ref.read_safetensors(source), "BF16")
+    u = lambda k, v: (k, G.U32, v)
+    for i in range(count):
+        part = [t for n, t in enumerate(tensors) if i > 0 and n % (count - 1) == i - 1]
+        more = [u("split.no", i), u("split.count", count), u("split.tensors.count", len(tensors))]
+        G.write(f"{out}-{i + 1:05d}-of-{count:05d}.gguf", (kv if i == 0 else []) + more, part)
+
+
 def blocks(out, rng, count=4000):
     os.makedirs(out, exist_ok=True)
     for ty, size in BLOCKS.items():
@@ -124,6 +134,8 @@ if __name__ == "__main__":
     a = ap.parse_args()
     if a.blocks:
         blocks(a.blocks, np.random.default_rng(3))
+    elif a.kind == "SPLIT":
+        split(a.source, a.out)
     else:
         if a.wide:
             wide(a.source)
