@@ -7,28 +7,20 @@
 
 #include "model/state.h"
 #include "tiers/align.h"
-#include "tiers/key.h"
+#include "tiers/match.h"
 
 #include <string.h>
 
 enum { REPLAY_MINE = 4, REPLAY_OTHERS = 4 };    /* records tried                              */
 
-struct candidate { u32 record; u64 common; };
+struct candidate { u32 record; u64 common, used_us; };
 
-static u64 common_of(u32 record, const struct tier_prompt *prompt)
-{
-    u32 count;
-    u64 rows;
-    const block_id *list = record_blocks(record, &count, &rows);
-    return key_common(state_blocks_arena(), state_shape()->block_rows, list, rows, prompt->keys,
-                      prompt->count);
-}
-
-/* Into its place among the `cap` longest. */
+/* Into its place among the `cap` longest, of equal ones the newest first. */
 static void offer(struct candidate *best, u32 cap, u32 *count, struct candidate c)
 {
     u32 at = *count;
-    while (at > 0 && best[at - 1].common < c.common) at--;
+    while (at > 0 && (best[at - 1].common < c.common ||
+                      (best[at - 1].common == c.common && best[at - 1].used_us < c.used_us))) at--;
     if (at == cap) return;
     u32 moved = MIN(*count, cap - 1) - at;
     memmove(best + at + 1, best + at, moved * sizeof *best);
@@ -36,14 +28,15 @@ static void offer(struct candidate *best, u32 cap, u32 *count, struct candidate 
     *count = MIN(*count + 1, cap);
 }
 
-/* Records with generations whose rows begin like the prompt; first *mine_out of its session. */
+/* After tier_find of this prompt: records with generations whose rows begin like it; the first
+ * *mine_out are of its session. */
 static u32 candidates(const struct tier_prompt *prompt, struct candidate *out, u32 *mine_out)
 {
     struct candidate mine[REPLAY_MINE], others[REPLAY_OTHERS];
     u32 mine_count = 0, other_count = 0;
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
         if (record_generations(r)->count == 0) continue;
-        struct candidate c = { r, common_of(r, prompt) };
+        struct candidate c = { r, match_common(r, prompt), record_at(r)->used_us };
         if (c.common == 0) continue;
         if (memcmp(record_at(r)->session, prompt->session, sizeof prompt->session) == 0)
             offer(mine, REPLAY_MINE, &mine_count, c);
