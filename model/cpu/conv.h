@@ -38,42 +38,71 @@ static VEC_LOOP void conv_row(const struct conv_block *restrict b, const f32 *co
     else conv_channels(b, raw, y, count, false);
 }
 
-static void conv_load(const struct ops_conv *p, const u8 *tail, u32 c_lo, u32 count,
-                      struct conv_block *b, bool reference)
+/* Taps [channel][4] and the tail [channel][3] turned to rows of channels. */
+static VEC_LOOP void conv_taps(const f32 *restrict w, u32 count, struct conv_block *restrict b)
 {
     for (u32 c = 0; c < count; c++) {
-        for (u32 i = 0; i < CONV_TAPS; i++) b->tap[i][c] = p->w[(u64)(c_lo + c) * CONV_TAPS + i];
-        for (u32 i = 0; i < CONV_TAPS - 1; i++) {
-            u64 at = (u64)(c_lo + c) * (CONV_TAPS - 1) + i;
-            bf16 narrow;
-            memcpy(&narrow, tail + 2 * at, sizeof narrow);
-            if (reference) memcpy(&b->tail[i][c], tail + 4 * at, sizeof(f32));
-            else b->tail[i][c] = maths_from_bf16(narrow);
-        }
+        b->tap[0][c] = w[4 * c];
+        b->tap[1][c] = w[4 * c + 1];
+        b->tap[2][c] = w[4 * c + 2];
+        b->tap[3][c] = w[4 * c + 3];
     }
 }
 
-static void conv_keep(u8 *tail, u32 c_lo, u32 count, const f32 *const last[CONV_TAPS - 1],
-                      bool reference)
+static VEC_LOOP void conv_narrow(const bf16 *restrict tail, u32 count,
+                                 struct conv_block *restrict b)
+{
+    for (u32 c = 0; c < count; c++) {
+        b->tail[0][c] = maths_from_bf16(tail[3 * c]);
+        b->tail[1][c] = maths_from_bf16(tail[3 * c + 1]);
+        b->tail[2][c] = maths_from_bf16(tail[3 * c + 2]);
+    }
+}
+
+static VEC_LOOP void conv_wide(const f32 *restrict tail, u32 count, struct conv_block *restrict b)
 {
     for (u32 c = 0; c < count; c++)
-        for (u32 i = 0; i < CONV_TAPS - 1; i++) {
-            u64 at = (u64)(c_lo + c) * (CONV_TAPS - 1) + i;
-            bf16 narrow = maths_to_bf16(last[i][c]);
-            if (reference) memcpy(tail + 4 * at, &last[i][c], sizeof(f32));
-            else memcpy(tail + 2 * at, &narrow, sizeof narrow);
-        }
+        for (u32 i = 0; i < CONV_TAPS - 1; i++) b->tail[i][c] = tail[3 * c + i];
+}
+
+/* The last three rows of raw values become the tail: six bytes a channel. */
+static VEC_LOOP void conv_keep_narrow(const f32 *restrict r0, const f32 *restrict r1,
+                                      const f32 *restrict r2, u32 count, u8 *restrict tail)
+{
+    u32 low[CONV_BLOCK], high[CONV_BLOCK];
+    for (u32 c = 0; c < count; c++) {
+        low[c] = (maths_bits(maths_round_bf16(r0[c])) >> 16) | maths_bits(maths_round_bf16(r1[c]));
+        high[c] = maths_bits(maths_round_bf16(r2[c])) >> 16;
+    }
+    for (u32 c = 0; c < count; c++) {
+        bf16 last = (bf16)high[c];
+        memcpy(tail + 6ull * c, &low[c], sizeof low[c]);
+        memcpy(tail + 6ull * c + 4, &last, sizeof last);
+    }
+}
+
+static VEC_LOOP void conv_keep_wide(const f32 *restrict r0, const f32 *restrict r1,
+                                    const f32 *restrict r2, u32 count, f32 *restrict tail)
+{
+    for (u32 c = 0; c < count; c++) {
+        tail[3 * c] = r0[c];
+        tail[3 * c + 1] = r1[c];
+        tail[3 * c + 2] = r2[c];
+    }
 }
 
 static void level_conv(const struct ops_conv *p, const struct ops_span *span, u32 c_lo, u32 c_hi,
                        bool reference)
 {
     struct conv_block b;
-    u8 *tail = span->sections + p->tail_offset;
     u32 count = c_hi - c_lo;
+    u8 *tail = span->sections + p->tail_offset +
+               (u64)c_lo * (CONV_TAPS - 1) * (reference ? sizeof(f32) : sizeof(bf16));
     ASSERT(count <= CONV_BLOCK);
     if (span->lo == span->hi) return;
-    conv_load(p, tail, c_lo, count, &b, reference);
+    conv_taps(p->w + (u64)c_lo * CONV_TAPS, count, &b);
+    if (reference) conv_wide((const f32 *)(void *)tail, count, &b);
+    else conv_narrow((const bf16 *)(void *)tail, count, &b);
     const f32 *raw[CONV_TAPS] = { NULL, b.tail[0], b.tail[1], b.tail[2] };
     for (u32 r = span->lo; r < span->hi; r++) {
         for (u32 i = 0; i < CONV_TAPS - 1; i++) raw[i] = raw[i + 1];
@@ -81,7 +110,8 @@ static void level_conv(const struct ops_conv *p, const struct ops_span *span, u3
         f32 *y = (f32 *)p->y + (u64)r * p->c + c_lo;
         conv_row(&b, raw, y, count, reference);
     }
-    conv_keep(tail, c_lo, count, raw + 1, reference);
+    if (reference) conv_keep_wide(raw[1], raw[2], raw[3], count, (f32 *)(void *)tail);
+    else conv_keep_narrow(raw[1], raw[2], raw[3], count, tail);
 }
 
 #endif
