@@ -73,26 +73,25 @@ VEC_FN struct gdn_token gdn_token_at(const struct ops_gdn *p, const struct level
     };
 }
 
-/* S *= decay, read_v = sum_i S[i][v] k_i. */
-VEC_FN void gdn_read(const struct gdn_token *t, f32 *s, u64 stride, u32 dk, u32 vecs, vec *read)
+/* read_v = sum_i (S[i][v] decay) k_i; S itself is left to gdn_write. */
+VEC_FN void gdn_read(const struct gdn_token *t, const f32 *s, u64 stride, u32 dk, u32 vecs,
+                     vec *read)
 {
     vec decay = vec_all(t->decay);
     for (u32 c = 0; c < vecs; c++) read[c] = vec_zero();
     for (u32 i = 0; i < dk; i++) {
         vec k = vec_all(t->k[i]);
-        for (u32 c = 0; c < vecs; c++) {
-            vec a = vec_mul(vec_load(s + i * stride + 16 * c), decay);
-            vec_store(s + i * stride + 16 * c, a);
-            read[c] = vec_fma(a, k, read[c]);
-        }
+        for (u32 c = 0; c < vecs; c++)
+            read[c] = vec_fma(vec_mul(vec_load(s + i * stride + 16 * c), decay), k, read[c]);
     }
 }
 
-/* w = beta (v - read); S[i] = fma(k_i, w, S[i]); o = sum_i S[i] q_i.  With `next` also its read. */
+/* w = beta (v - read); S[i] = fma(k_i, w, S[i]); o = sum_i S[i] q_i.  `fresh`: S still lacks this
+ * token's decay.  With `next` its decay and its read follow in the same pass. */
 VEC_FN void gdn_write(const struct gdn_token *t, const struct gdn_token *next, f32 *s, u64 stride,
-                      u32 dk, u32 vecs, vec *read)
+                      u32 dk, u32 vecs, vec *read, bool fresh)
 {
-    vec w[GDN_VECS], o[GDN_VECS], beta = vec_all(t->beta);
+    vec w[GDN_VECS], o[GDN_VECS], beta = vec_all(t->beta), own = vec_all(t->decay);
     vec decay = vec_all(next ? next->decay : 1.0f);
     for (u32 c = 0; c < vecs; c++) {
         w[c] = vec_mul(beta, vec_sub(vec_load(t->v + 16 * c), read[c]));
@@ -102,7 +101,9 @@ VEC_FN void gdn_write(const struct gdn_token *t, const struct gdn_token *next, f
         vec k = vec_all(t->k[i]), q = vec_all(t->q[i]);
         vec k_next = next ? vec_all(next->k[i]) : k;
         for (u32 c = 0; c < vecs; c++) {
-            vec a = vec_fma(k, w[c], vec_load(s + i * stride + 16 * c));
+            vec a = vec_load(s + i * stride + 16 * c);
+            if (fresh) a = vec_mul(a, own);
+            a = vec_fma(k, w[c], a);
             o[c] = vec_fma(a, q, o[c]);
             if (next) {
                 a = vec_mul(a, decay);
@@ -121,12 +122,18 @@ VEC_FN void gdn_rows(const struct ops_gdn *p, const struct level_gdn_work *work,
     vec read[GDN_VECS];
     struct gdn_token token = gdn_token_at(p, work, span->lo, head, v_lo);
     gdn_read(&token, s, stride, p->dk, vecs, read);
-    for (u32 r = span->lo; r + 1 < span->hi; r++) {
-        struct gdn_token next = gdn_token_at(p, work, r + 1, head, v_lo);
-        gdn_write(&token, &next, s, stride, p->dk, vecs, read);
-        token = next;
+    if (span->hi - span->lo == 1) {
+        gdn_write(&token, NULL, s, stride, p->dk, vecs, read, true);
+        return;
     }
-    gdn_write(&token, NULL, s, stride, p->dk, vecs, read);
+    struct gdn_token next = gdn_token_at(p, work, span->lo + 1, head, v_lo);
+    gdn_write(&token, &next, s, stride, p->dk, vecs, read, true);
+    for (u32 r = span->lo + 2; r < span->hi; r++) {
+        token = next;
+        next = gdn_token_at(p, work, r, head, v_lo);
+        gdn_write(&token, &next, s, stride, p->dk, vecs, read, false);
+    }
+    gdn_write(&next, NULL, s, stride, p->dk, vecs, read, false);
 }
 
 static void gdn_columns(const struct ops_gdn *p, const struct level_gdn_work *work,
