@@ -23,7 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MICRO_IDS = 4096, MICRO_EOS = 3, MICRO_TALKS = 8 };
+#ifndef MICRO_IDS_CAP
+#define MICRO_IDS_CAP 4096
+#endif
+enum { MICRO_IDS = MICRO_IDS_CAP, MICRO_EOS = 3, MICRO_TALKS = 8 };
 
 struct micro_setup {
     u32 slot_count;                 /* the engine's; 0 = 1; with `guest` one more once open   */
@@ -125,7 +128,8 @@ static void micro_open(const struct micro_setup *setup)
     budget_measure_fix(64 * GIB, 64 * GIB);
 
     struct model_setup model = { .dir = s->dir, .block_rows = s->block_rows,
-                                 .grid_rows = s->grid_rows, .chunk_rows = 64,
+                                 .grid_rows = s->grid_rows,
+                                 .chunk_rows = MAX(64u, s->grid_rows),
                                  .backend = { .threads = 1 } };
     CHECK_OK(model_open(&model));
     if (s->wrap != NULL) s->wrap((struct ops *)(uintptr_t)model_ops());

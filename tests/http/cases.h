@@ -1,6 +1,8 @@
 /* tests/http/cases.h - the setting of the case tests: the smallest model, B = 4, G = 16, and what
  * every case asks: where a turn started, what it read, and that it equals its cold run.
  *
+ * With CASES_BIG (tests/slow/cases_*.c) B = 256, G = 1,024, some counts smaller; CASES_MODEL names
+ * a folder to run on another model.
  * Cases are numbered K01 ... as in the table of tests/README.md. */
 #ifndef TESTS_HTTP_CASES_H
 #define TESTS_HTTP_CASES_H
@@ -8,17 +10,27 @@
 #include "tests/micro.h"
 #include "tests/micromodel.h"
 
+#ifdef CASES_BIG
+enum { B = 256, G = 1024 };
+#define BIG(small, big) (big)
+#else
 enum { B = 4, G = 16 };
+#define BIG(small, big) (small)
+#endif
 
 static __attribute__((unused)) struct micro_ask a, b, c;
 
 static void cases_open(struct micro_setup s)
 {
-    s.dir = micromodel_dir();
+    s.dir = getenv("CASES_MODEL") != NULL ? getenv("CASES_MODEL") : micromodel_dir();
     s.block_rows = B;
     if (s.grid_rows == 0) s.grid_rows = G;
     if (s.slot_count == 0) s.slot_count = 2;
-    s.pool_bytes = 64 * MIB;
+    s.pool_bytes = BIG(64, 1024) * MIB;
+    if (s.park_rows == 0) s.park_rows = BIG(4096, 65536);
+    if (s.pin_rows == 0) s.pin_rows = BIG(4096, 65536);
+    if (s.ctx == 0) s.ctx = BIG(512, 16384);
+    s.ctx = MAX(s.ctx, (u64)BIG(0, 16384));
     micro_open(&s);
 }
 

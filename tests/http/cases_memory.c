@@ -2,7 +2,7 @@
  * leaves or adds a line, and that every byte and refusal is told. */
 #include "tests/http/cases.h"
 
-enum { TALKS_UNIQUE = 30, LONG_LINES = 100 };
+enum { TALKS_UNIQUE = BIG(30, 3), LONG_LINES = BIG(100, 20), ROOM = 19 * B };
 
 static u64 blocks_bytes(u64 rows)
 {
@@ -14,18 +14,18 @@ static u64 anchors_bytes(void)
     return arena_row(state_sections_arena())->held.bytes[HOLD_ANCHOR];
 }
 
-/* A prompt of 60 and 20 tokens reserved need 79 rows; the budget has 76. */
+/* A prompt of 60 and 20 tokens reserved need 79 rows; the budget has 76 (B = 4). */
 TEST(K36_a_request_that_cannot_be_placed_is_refused_in_the_pass_that_sees_it)
 {
-    cases_open((struct micro_setup){ .slot_count = 1, .kv_rows = 76, .reserve_tokens = 20 });
-    micro_prompt(&a, 60, 1, 30);
+    cases_open((struct micro_setup){ .slot_count = 1, .kv_rows = ROOM, .reserve_tokens = 20 });
+    micro_prompt(&a, ROOM - 16, 1, 30);
     micro_push(&a);
     engine_pass();
     CHECK(micro_poll(&a));
     CHECK_EQ(a.result.finish, FINISH_ERROR);
     CHECK_EQ(a.result.error, ERR_MEMORY);
     CHECK(strlen(a.result.error_text) > 0);
-    micro_prompt(&b, 57, 1, 30);                /* one row less */
+    micro_prompt(&b, ROOM - 19, 1, 30);               /* one row less */
     micro_run(&b);
     CHECK(b.result.finish == FINISH_LENGTH && b.result.by_memory);
     micro_equals_cold(&b);
@@ -34,15 +34,15 @@ TEST(K36_a_request_that_cannot_be_placed_is_refused_in_the_pass_that_sees_it)
 
 TEST(K36_a_turn_that_runs_out_of_rows_ends_with_length_for_memory)
 {
-    cases_open((struct micro_setup){ .slot_count = 1, .kv_rows = 76, .reserve_tokens = 4 });
-    micro_prompt(&a, 60, 2, 0);
+    cases_open((struct micro_setup){ .slot_count = 1, .kv_rows = ROOM, .reserve_tokens = 4 });
+    micro_prompt(&a, ROOM - 16, 2, 0);
     a.forced_count = 60;
     micro_random_ids(a.forced, 60, 3, 0);
     micro_run(&a);
     CHECK_EQ(a.result.finish, FINISH_LENGTH);
     CHECK(a.result.by_memory);
     CHECK(ledger_row(0)->by_memory);
-    CHECK_EQ(a.id_count + a.result.generated - 1, 76);
+    CHECK_EQ(a.id_count + a.result.generated - 1, ROOM);
     micro_equals_cold(&a);
     micro_close();
 }

@@ -15,7 +15,7 @@ TEST(K01_the_second_turn_reads_its_new_line_and_the_last_id_of_the_answer)
 
 TEST(K02_six_turns_under_one_line_each_resume_and_drop_no_anchor)
 {
-    cases_open((struct micro_setup){ .grid_rows = 128 });
+    cases_open((struct micro_setup){ .grid_rows = BIG(128, 1024) });
     micro_prompt(&a, 9, 3, 4);
     CASE_RUN(&a, SOURCE_COLD, 0);
     for (u32 turn = 2; turn <= 6; turn++) {
@@ -55,7 +55,7 @@ TEST(K03_a_date_at_the_end_costs_what_stands_behind_the_last_line)
 TEST(K04_of_a_long_document_the_anchors_left_are_spread_over_it)
 {
     static const u64 lines[] = { 8, 40, 200 };
-    for (u32 i = 0; i < COUNT_OF(lines); i++) {
+    for (u32 i = 0; i < BIG(3, 2); i++) {
         u64 length = lines[i] * G, change = length * 3 / 4 - 5, bound;
         cases_open((struct micro_setup){ .ctx = length + 32, .anchors = 17 });
         micro_prompt(&a, length + 7, 6, 2);
@@ -191,7 +191,7 @@ TEST(K13_every_anchor_restores_the_state_that_stood_there)
 TEST(K14_one_token_left_to_forward_gives_the_first_token_of_a_cold_run)
 {
     cases_open((struct micro_setup){ 0 });
-    for (u64 k = 1; k <= 8; k++) {
+    for (u64 k = 1; k <= BIG(8, 2); k++) {
         for (u64 length = k * G - 3; length <= k * G + 3; length++) {
             micro_prompt(&a, length, 300 + k, 4);
             micro_run(&a);

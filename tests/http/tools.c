@@ -383,6 +383,15 @@ TEST(reasoning_and_content_are_split_and_trimmed_in_any_cuts)
     message_is("\xF0\x9F\x98\x80", false, true, (struct want){ "", "\xF0\x9F\x98\x80", "", 0, 0 });
 }
 
+TEST(K43_a_call_inside_the_think_block_is_a_call_and_a_tag_in_two_pieces_is_no_text)
+{
+    message_is("r\n<tool_call>\n<function=f>\n</function>\n</tool_call>", true, true,
+               (struct want){ "r", "", "{}", 1, 1 });
+    message_is("a\n</think>\n\nb", true, true, (struct want){ "a", "b", "", 0, 0 });
+    message_is("r\n<tool_call>\n<function=f>\n</function>\n</tool_call>\n</think>\n\nb", true, true,
+               (struct want){ "r", "b", "{}", 1, 1 });
+}
+
 TEST(calls_that_are_none_are_content_and_lose_nothing)
 {
     message_is("a\n\n<tool_call>\nb", false, true,
