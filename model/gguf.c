@@ -379,14 +379,17 @@ static enum err wrong(const struct gguf *g, const struct gguf_key *k, const char
                 (int)k->name.len, k->name.bytes, (ull)(k->at - g->file->data), k->kind, expected);
 }
 
+static bool is_signed(u32 kind)
+{
+    return kind == GGUF_I8 || kind == GGUF_I16 || kind == GGUF_I32 || kind == GGUF_I64;
+}
+
 enum err gguf_number(const struct gguf *g, const struct gguf_key *k, u64 i, u64 *out)
 {
     u32 bytes = KIND_BYTES[k->kind];
-    bool is_signed = k->kind == GGUF_I8 || k->kind == GGUF_I16 || k->kind == GGUF_I32 ||
-                     k->kind == GGUF_I64;
     ASSERT(i < k->count && is_whole(k->kind));
     u64 value = read_le(k->at + i * bytes, bytes);
-    if (is_signed && value >> (8 * bytes - 1) != 0)
+    if (is_signed(k->kind) && value >> (8 * bytes - 1) != 0)
         return fail(ERR_FORMAT, "%s: key %.*s: a negative number at byte %llu; 0 or more is "
                     "expected", g->file->name, (int)k->name.len, k->name.bytes,
                     (ull)(k->at - g->file->data) + i * bytes);
@@ -402,13 +405,33 @@ enum err gguf_u64(const struct gguf *g, const char *name, u64 *out)
     return gguf_number(g, k, 0, out);
 }
 
+enum err gguf_i64(const struct gguf *g, const char *name, i64 *out)
+{
+    const struct gguf_key *k;
+    TRY(get(g, name, false, &k));
+    if (!is_whole(k->kind)) return wrong(g, k, "an integer is");
+    u32 bytes = KIND_BYTES[k->kind];
+    u64 value = read_le(k->at, bytes);
+    if (is_signed(k->kind) && value >> (8 * bytes - 1) != 0)
+        value |= bytes < 8 ? UINT64_MAX << (8 * bytes) : 0;
+    else if (value > INT64_MAX) return wrong(g, k, "an integer below 2^63 is");
+    *out = (i64)value;
+    return OK;
+}
+
 enum err gguf_f64(const struct gguf *g, const char *name, f64 *out)
 {
+    i64 whole = 0;
     const struct gguf_key *k;
     union { u64 u; f64 f; } wide;
     union { u32 u; f32 f; } narrow;
     TRY(get(g, name, false, &k));
-    if (k->kind != GGUF_F32 && k->kind != GGUF_F64) return wrong(g, k, "a float is");
+    if (is_whole(k->kind)) {
+        TRY(gguf_i64(g, name, &whole));
+        *out = (f64)whole;
+        return OK;
+    }
+    if (k->kind == GGUF_STRING) return wrong(g, k, "a float is");
     wide.u = read_le(k->at, KIND_BYTES[k->kind]);
     narrow.u = (u32)wide.u;
     *out = k->kind == GGUF_F64 ? wide.f : (f64)narrow.f;

@@ -56,9 +56,11 @@ MUST_USE enum err gguf_has_tensor(struct files *files, const char *name, bool *o
 /* The key of that name, or NULL. */
 const struct gguf_key *gguf_find(const struct gguf *g, const char *name);
 
-/* A single value of that name: an integer >= 0 of any width, a float, a string.  ERR_NOT_FOUND
- * when the key is missing, ERR_FORMAT when it is something else. */
+/* A single value of that name: an integer >= 0 of any width, one with a sign, a float (or an
+ * integer), a string.  ERR_NOT_FOUND when the key is missing, ERR_FORMAT when it is something
+ * else. */
 MUST_USE enum err gguf_u64(const struct gguf *g, const char *name, u64 *out);
+MUST_USE enum err gguf_i64(const struct gguf *g, const char *name, i64 *out);
 MUST_USE enum err gguf_f64(const struct gguf *g, const char *name, f64 *out);
 MUST_USE enum err gguf_string(const struct gguf *g, const char *name, struct text_span *out);
 

@@ -205,14 +205,43 @@ static enum err read_all(struct files *files, const struct gguf *g, struct model
     return OK;
 }
 
+static enum err f64_or(const struct gguf *g, const char *name, f64 otherwise, f64 *out)
+{
+    *out = otherwise;
+    return gguf_find(g, name) != NULL ? gguf_f64(g, name, out) : OK;
+}
+
+/* What the converter copied from generation_config.json; top_k of 0 or less: all. */
+static enum err sampling(const struct gguf *g, struct shape_sampling *s)
+{
+    f64 temperature, top_p, min_p, penalty;
+    i64 top_k = 20;
+    TRY(f64_or(g, "general.sampling.temp", 1.0, &temperature));
+    TRY(f64_or(g, "general.sampling.top_p", 0.95, &top_p));
+    TRY(f64_or(g, "general.sampling.min_p", 0.0, &min_p));
+    TRY(f64_or(g, "general.sampling.penalty_repeat", 1.0, &penalty));
+    if (gguf_find(g, "general.sampling.top_k") != NULL)
+        TRY(gguf_i64(g, "general.sampling.top_k", &top_k));
+    if (!(temperature >= 0.0 && temperature <= 100.0) || !(top_p > 0.0 && top_p <= 1.0) ||
+        !(min_p >= 0.0 && min_p <= 1.0) || !(penalty > 0.0 && penalty <= 100.0))
+        return fail(ERR_FORMAT, "%s: general.sampling.temp %g (0 to 100), top_p %g (above 0, at "
+                    "most 1), min_p %g (0 to 1), penalty_repeat %g (above 0): one is outside its "
+                    "range", g->file->name, temperature, top_p, min_p, penalty);
+    *s = (struct shape_sampling){
+        .temperature = (f32)temperature, .top_p = (f32)top_p, .min_p = (f32)min_p,
+        .repetition_penalty = (f32)penalty,
+        .top_k = top_k <= 0 ? 0 : (u32)MIN(top_k, (i64)SHAPE_VOCAB_MAX),
+    };
+    return OK;
+}
+
 enum err shape_gguf_load(struct files *files, struct model_shape *out)
 {
     struct gguf g;
     struct model_shape s;
     memset(&s, 0, sizeof s);
-    s.sampling = (struct shape_sampling){ .temperature = 1.0f, .top_p = 0.95f, .top_k = 20,
-                                          .repetition_penalty = 1.0f };
     TRY(gguf_open(files, &g));
+    TRY(sampling(&g, &s.sampling));
     TRY(read_all(files, &g, &s));
     *out = s;
     return OK;

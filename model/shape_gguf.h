@@ -1,6 +1,7 @@
 /* model/shape_gguf.h - a GGUF file's metadata -> the same flat row of sizes as a config.json.
  *
- * Source: llama.cpp, arch qwen35 (keys `qwen35.*`); sampling defaults are those of shape.h. */
+ * Source: llama.cpp, arch qwen35 (keys `qwen35.*`).  Sampling defaults are `general.sampling.*`
+ * where the file has them (its converter copies generation_config.json), else those of shape.c. */
 #ifndef MODEL_SHAPE_GGUF_H
 #define MODEL_SHAPE_GGUF_H
 

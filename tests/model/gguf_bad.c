@@ -383,6 +383,44 @@ TEST(a_weight_with_a_scale_beside_it_is_not_taken_for_less)
     bad_model(ERR_UNSUPPORTED, "blk.0.ssm_out.scale", "scaled");
 }
 
+/* One more key in front, filled up to 32 bytes' multiple by a second one. */
+static void add_key(const char *name, u32 kind, u32 value)
+{
+    static u8 rest[CAP];
+    u64 rest_bytes = count - 24, fill;
+    memcpy(rest, bytes + 24, rest_bytes);
+    bytes[16] = (u8)(bytes[16] + 2);
+    count = 24;
+    put_string(name);
+    put(kind, 4);
+    put(value, 4);
+    put_string("filler");
+    put(GGUF_STRING, 4);
+    fill = ALIGN_UP(count + 8 - 24, 32) - (count + 8 - 24);
+    put(fill, 8);
+    while (fill-- > 0) put('x', 1);
+    memcpy(bytes + count, rest, rest_bytes);
+    count += rest_bytes;
+}
+
+TEST(sampling_defaults_are_the_files_or_the_usual_ones)
+{
+    load_real();
+    CHECK_OK(open_model_rows());
+    CHECK(shape.sampling.temperature == 1.0f && shape.sampling.top_k == 20);
+    CHECK(shape.sampling.top_p == 0.95f && shape.sampling.repetition_penalty == 1.0f);
+    add_key("general.sampling.temp", GGUF_F32, 0x3f19999a);     /* 0.6f                       */
+    CHECK_OK(open_model_rows());
+    CHECK(shape.sampling.temperature == 0.6f);
+    load_real();
+    add_key("general.sampling.top_k", GGUF_I32, 0xFFFFFFFF);
+    CHECK_OK(open_model_rows());
+    CHECK(shape.sampling.top_k == 0);
+    load_real();
+    add_key("general.sampling.top_p", GGUF_F32, 0x7fc00000);
+    bad_model(ERR_FORMAT, "general.sampling", "top_p nan");
+}
+
 TEST(tokenizers_that_lie)
 {
     static const struct { const char *text; u64 distance, value; u32 width; const char *word; }
