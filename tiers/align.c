@@ -131,6 +131,15 @@ static bool pass_rows(struct walk *w, struct at *at)
     }
 }
 
+/* The rows go on with a call inside reasoning that was never closed; the parser ended it there, so
+ * the client's copy has a </think> that the template wrote. */
+static bool ends_in_call(const struct walk *w, u64 sent, u64 row)
+{
+    return !w->in_call && generation(w)->think_hi == 0 && row < w->record->count &&
+           kind_of(w, w->prompt->key[sent]) == VOCAB_THINK_CLOSE &&
+           kind_of(w, w->record->key[row]) == VOCAB_CALL_OPEN;
+}
+
 /* Both runs end here, at a tag beside which blanks do not count: both have it, or the rows end with
  * the generation. */
 static bool soft_end(const struct walk *w, struct at sent, struct at row)
@@ -140,7 +149,8 @@ static bool soft_end(const struct walk *w, struct at sent, struct at row)
     enum vocab_kind kind = kind_of(w, w->prompt->key[sent.id]);
     if (kind != VOCAB_THINK_CLOSE && kind != VOCAB_CALL_OPEN && kind != VOCAB_TURN_END)
         return false;
-    return row.id == w->record->count || w->record->key[row.id] == w->prompt->key[sent.id];
+    return row.id == w->record->count || w->record->key[row.id] == w->prompt->key[sent.id] ||
+           ends_in_call(w, sent.id, row.id);
 }
 
 /* The same bytes from both, to *sent_end and *row_end; false where they part. */
@@ -208,14 +218,19 @@ static bool take_reasoning(struct walk *w)
     const struct align_prompt *p = w->prompt;
     u64 think_hi = generation(w)->think_hi;
     struct at at = { w->i, 0 };
+    enum vocab_kind last = VOCAB_THINK_CLOSE;           /* of the id before think_hi */
+    if (think_hi == 0 && w->memo != 0) {                /* it ended in a call */
+        think_hi = end_at(w->memo)->lo + 1;
+        last = VOCAB_CALL_OPEN;
+    }
     if (!w->setup->reasoning || think_hi <= w->j || think_hi > w->record->count) return false;
     while (!prompt_stops(w, at) && is_blank(byte_at(w, p->key, at))) step(w, p->key, &at);
     if (at.byte != 0 || at.id >= p->count || kind_of(w, p->key[at.id]) != VOCAB_THINK_CLOSE ||
-        kind_of(w, w->record->key[think_hi - 1]) != VOCAB_THINK_CLOSE) return false;
+        kind_of(w, w->record->key[think_hi - 1]) != last) return false;
     w->i = at.id + 1;
-    w->j = think_hi;
+    w->j = think_hi - (last == VOCAB_CALL_OPEN);
     w->out->reasonings++;
-    sync(w, w->i, w->j);
+    if (last == VOCAB_THINK_CLOSE) sync(w, w->i, w->j);
     return true;
 }
 
@@ -264,6 +279,11 @@ static bool match_generation(struct walk *w, enum vocab_kind tag)
         if (!match_text(w, beside && !w->in_call)) return false;
         if (w->i >= p->count || w->j >= w->record->count) return false;
         if (w->j >= generation(w)->hi) return true;
+        if (ends_in_call(w, w->i, w->j)) {
+            w->i++;
+            tag = VOCAB_THINK_CLOSE;
+            continue;
+        }
         if (p->key[w->i] != w->record->key[w->j]) return false;
         tag = kind_of(w, p->key[w->i]);
         if (tag == VOCAB_CALL_OPEN && !w->in_call && take_call(w)) {

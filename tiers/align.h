@@ -5,7 +5,8 @@
  * closes again, these match: ids of a hidden span with nothing; blanks beside a hidden span, beside
  * <think> </think>, before <tool_call> and before the end of the turn with other blanks there; a
  * think block that is empty (or not there) with the recorded reasoning; a call with the recorded
- * one of the same id and arguments; anything else between two tags by its bytes.
+ * one of the same id and arguments; a </think> before a call that the rows have inside unclosed
+ * reasoning with nothing; anything else between two tags by its bytes.
  * The result is a prefix: ids [0, sent) of the prompt stand as rows [0, rows).  Served ids are
  * those rows' ids and the rest of the prompt: every id taken in stands in the record at that place,
  * in or before a generation of this engine.  Time and rows looked at: linear in ids and rows. */

@@ -24,7 +24,7 @@ static bool tag(struct stop_state *s, const struct submit_row *row, enum vocab_k
     case VOCAB_THINK_CLOSE: if (before == STOP_REASONING) s->phase = STOP_CONTENT; break;
     case VOCAB_CALL_OPEN:
         if (!row->tools) return false;
-        if (before == STOP_CONTENT) s->phase = STOP_CALL;
+        s->phase = STOP_CALL;               /* inside reasoning it ends that too (chat.md 8) */
         break;
     case VOCAB_CALL_CLOSE:
         if (!row->tools) return false;

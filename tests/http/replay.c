@@ -689,6 +689,29 @@ static void call_turn(const char *arguments, u32 *before, u64 *rows)
     strcat(talk.messages, message);
 }
 
+TEST(K43_a_call_inside_the_think_block_is_a_call_and_rows_and_copy_agree)
+{
+    static u32 before[TALK_IDS];
+    for (u32 strip = 0; strip < 2; strip++) {
+        house_open(&(struct micro_setup){ .ctx = TALK_CTX, .anchors = 200 }, "\n\nEnough.\n");
+        add_message("user", "\"Read it.\"");
+        for (u32 turn = 0; turn < 3; turn++) {
+            u64 rows = talk.rows;
+            memcpy(before, talk.served, sizeof before);
+            say("I read it\nnow.\n<tool_call>\n<function=f>\n<parameter=s>\na.c\n</parameter>\n"
+                "</function>\n</tool_call>");
+            ask(TOOLS, true);
+            CHECK_STR(talk.reasoning, "I read it\nnow.");
+            CHECK_STR(talk.content, "");
+            CHECK_EQ(talk.call_count, 1);
+            CHECK_STR(talk.call[0].sent, "{\"s\": \"a.c\"}");
+            if (turn > 0) check_goes_on(before, rows, "aligned");
+            keep_answer(strip == 0);
+        }
+        house_close();
+    }
+}
+
 /* Hash of the ids that the messages render to. */
 static u64 rendered(const char *more)
 {

@@ -260,6 +260,26 @@ TEST(a_call_is_replaced_when_id_and_arguments_agree_and_only_then)
     arena_close();
 }
 
+TEST(a_call_inside_reasoning_is_found_behind_the_block_the_template_closes)
+{
+    house_open();
+    record(HEAD "^why|\n|^<call>|f|</call>|^");
+    generation(pos[0], pos[2], 0);
+    struct call_row f = { 11, { 1, 2 }, pos[1], pos[2] };
+    CHECK_TEXT(served(HEAD "why|\n|</think>|\n\n|<call>|f|</call>|" TAIL, NULL, 0),
+               HEAD "why|\n|<call>|f|</call>|" TAIL);
+    CHECK_EQ(result.rows, row_count);
+    const char *other = HEAD "why|\n|</think>|\n\n|text|<call>|f|</call>|" TAIL;
+    CHECK_TEXT(served(other, NULL, 0), other);
+    /* not sent back: the memo knows where the reasoning ended */
+    const char *empty = "<s>|user|\n|hi|<e>|\n|<s>|assistant|\n|<think>|\n\n|</think>|\n\n|"
+                        "<call>|f|</call>|" TAIL;
+    CHECK_TEXT(served(empty, NULL, 0), empty);
+    CHECK(end_call(&list, &f));
+    CHECK_TEXT(served(empty, NULL, 0), HEAD "why|\n|<call>|f|</call>|" TAIL);
+    arena_close();
+}
+
 TEST(a_prompt_that_asks_for_the_answer_again_gets_none_of_the_old_one)
 {
     house_open();
@@ -317,7 +337,18 @@ TEST(a_template_that_drops_the_block_of_past_answers_aligns_too)
 
 /* The reference of the promise, written the other way round: what the rows' prefix says when hidden
  * ids and blanks are left out is what the prompt's says, but for the reasoning of generations whose
- * block is empty in the prompt; and outside generations ids are equal. */
+ * block is empty in the prompt and a </think> before a call in unclosed reasoning; and outside
+ * generations ids are equal. */
+/* `x` stands in reasoning that the rows opened and did not close. */
+static bool unclosed(const char *begin, const char *x)
+{
+    for (; x > begin; x--) {
+        if (x - begin >= 8 && memcmp(x - 8, "</think>", 8) == 0) return false;
+        if (x - begin >= 7 && memcmp(x - 7, "<think>", 7) == 0) return true;
+    }
+    return false;
+}
+
 static bool meets(const char *begin, const char *x, const char *y, bool reasoning_out)
 {
     for (;; x++, y++) {
@@ -326,6 +357,8 @@ static bool meets(const char *begin, const char *x, const char *y, bool reasonin
         if (close != NULL && behind_open && close != x && meets(close, close, y, true)) return true;
         if (close != NULL && strncmp(x, "<think>", 7) == 0 &&
             meets(close + 8, close + 8, y, true)) return true;
+        if (strncmp(x, "<call>", 6) == 0 && strncmp(y, "</think>", 8) == 0 && unclosed(begin, x))
+            return meets(begin, x, y + 8, reasoning_out);
         if (*x != *y) return false;
         if (*x == 0) return true;
     }
