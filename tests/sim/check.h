@@ -1,5 +1,5 @@
-/* tests/sim/check.h - the clients and the counters of a run, and what every turn is held to: rows,
- * sections and logits of the cold run, the ids that may be served, the answer that was pushed out. */
+/* tests/sim/check.h - the clients and the counters of a run, and what a turn is held to: rows,
+ * sections and logits of the cold run, the ids that may be served, the answer pushed out. */
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
