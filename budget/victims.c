@@ -233,6 +233,20 @@ static bool any_over(const struct victims *v, u32 record)
     return false;
 }
 
+/* The record takes units back up from lower classes' nodes: one of them is under its reserve then,
+ * since its own victims were chosen while it had them. */
+static bool any_bare(const struct victims *v, u32 record)
+{
+    const struct budget_record *r = &v->records[record];
+    if (r->list_lo == r->list_hi) return false;
+    for (u32 class = r->holder + 1; class < HOLD_COUNT; class++) {
+        u32 n = v->t->class_node[class];
+        if (n == NONE || v->sums.used[n] >= v->g->node[n].reserve_bytes) continue;
+        if (v->sums.used[n] < v->g->node[n].used_bytes) return true;
+    }
+    return false;
+}
+
 /* One walk; true when a record stays. */
 static bool walk_back(struct victims *v, const struct budget_want *want, u64 bytes, u32 first,
                       bool all)
@@ -244,7 +258,7 @@ static bool walk_back(struct victims *v, const struct budget_want *want, u64 byt
         take(v, record, true);
         bool fits = all || want == NULL || sums_fits(v->t, &v->sums, want->node, want->arena,
                                                      bytes, want->must).fits;
-        if (!fits || (!all && caps && any_over(v, record))) {
+        if (!fits || (!all && caps && (any_over(v, record) || any_bare(v, record)))) {
             take(v, record, false);
             continue;
         }

@@ -277,6 +277,33 @@ TEST(a_must_over_shared_units_is_paid_if_any_set_of_records_pays_it)
     CHECK(refused > 100 && paid > 300 && recharged > 100 && ratio / paid > 0.8);
 }
 
+TEST(reserves_are_kept_whatever_is_shared)
+{
+    u32 paid = 0, bound = 0;
+    for (u64 n = 0; n < GRAPHS; n++) {
+        make_case(60000 + n, n % 3 == 0, n % 4 == 0);
+        u64 asked[HOLD_COUNT] = { 0 };
+        for (u32 c = 1; c < CLASSES; c++) {
+            struct budget_node *node = &g.node[node_of(classes[c])];
+            node->reserve_bytes = asked[classes[c]] = roll(node->used_bytes + 1);
+        }
+        t.arena[0].range_bytes = t.arena[0].ready_bytes = roll(4);
+        want_rows(1 + roll(30));
+        u32 gone = run_plan(1);
+        struct state s = state_of(gone);
+        if (plan.refused || gone == 0) continue;
+        paid++;
+        CHECK(caps_hold(&s) && pays(&s, want.min_bytes));
+        for (u32 c = 1; c < CLASSES; c++) {
+            CHECK(s.used[classes[c]] >= asked[classes[c]]);
+            bound += s.used[classes[c]] < asked[classes[c]] + 4;
+        }
+        check_sums(gone);
+    }
+    printf("%u paid, %u reserves all but reached\n", paid, bound);
+    CHECK(paid > 100 && bound > 30);
+}
+
 TEST(a_may_want_takes_less_value_than_it_gets)
 {
     u32 replaced = 0, lower = 0;
