@@ -7,6 +7,7 @@
 
 #include "arena/base/hash.h"
 #include "arena/base/log.h"
+#include "arena/base/text.h"
 #include "arena/extents.h"
 #include "model/gguf.h"
 #include "model/tensors.h"
@@ -179,6 +180,25 @@ static void log_unused(void)
                  (int)first->name_bytes, first->name, count > 1 ? ", ..." : "");
 }
 
+/* How many tensors in use have which type, one line: words that --arithmetic takes. */
+static void log_formats(void)
+{
+    char line[160];
+    struct text text;
+    text_open(&text, line, sizeof line);
+    for (u32 type = TENSORS_BF16; type <= TENSORS_Q6_K; type++) {
+        const char *word = NULL;
+        u32 count = 0;
+        for (u32 i = 0; i < table.count; i++) {
+            if (table.row[i].source->type != type) continue;
+            word = table.row[i].source->word;
+            count++;
+        }
+        if (count > 0) text_f(&text, "%s%u %s", text.len > 0 ? ", " : "", count, word);
+    }
+    log_line(LOG_LEVEL_INFO, "weights: %.*s tensors", (int)text.len, line);
+}
+
 enum err weights_scan(struct files *files, const struct model_shape *shape,
                       const struct family *family)
 {
@@ -203,6 +223,7 @@ enum err weights_scan(struct files *files, const struct model_shape *shape,
     }
     atomic_store(&table.progress.done_bytes, 0);
     atomic_store(&table.progress.total_bytes, total);
+    log_formats();
     log_unused();
     return OK;
 }
