@@ -126,7 +126,7 @@ static enum MHD_Result send_stream(struct exchange *x)
 {
     struct exchange_turn *t = x->turn;
     if (!t->done && t->seen_state >= SUBMIT_PREFILL)
-        x->cache_source = turn_source_word[submit_at(x->submit)->result.source];
+        x->cache_source = turn_source_word[atomic_load(&submit_at(x->submit)->source)];
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, SERVER_BLOCK_BYTES, read_stream, x, NULL);
     if (response == NULL) return MHD_NO;

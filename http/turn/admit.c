@@ -15,16 +15,10 @@ static void skip_marks(struct turn_row *turn)
            turn->mark[turn->mark_next].pos <= turn->hit.start) turn->mark_next++;
 }
 
-static void publish_start(const struct turn_row *turn, u64 now_us)
+static void publish_start(const struct turn_row *turn)
 {
     struct submit_row *row = submit_at(turn->submit);
-    row->result.source = (enum turn_source)turn->hit.source;
-    row->result.reason = (enum turn_reason)turn->hit.reason;
-    row->result.part_pos = turn->hit.part_pos;
-    row->result.served = turn->replay.aligned ? SERVED_ALIGNED : SERVED_SENT;
-    row->result.cached = turn->hit.start;
-    row->result.restore_us = turn->restore_us;
-    row->result.queue_us = now_us > row->arrival_us ? now_us - row->arrival_us : 0;
+    row->source = (u32)turn->hit.source;
     row->progress = turn->hit.start;
     turn_publish(turn, SUBMIT_PREFILL);
 }
@@ -238,6 +232,6 @@ void admit_pass(struct engine *e)
         ASSERT(turn->state == TURN_PREFILL);
         e->admitted++;
         overtake(e, turn);
-        publish_start(turn, turn->admit_at_us);
+        publish_start(turn);
     }
 }

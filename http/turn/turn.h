@@ -43,7 +43,7 @@ extern const char *const turn_source_word[SOURCE_COUNT];
 extern const char *const turn_reason_word[REASON_COUNT];        /* NULL for REASON_NONE       */
 extern const char *const turn_served_word[SERVED_COUNT];
 
-struct turn_result {                /* engine writes; start, source, cached valid from PREFILL */
+struct turn_result {                /* the engine writes it once, before DONE                 */
     enum turn_finish finish;
     enum err         error;         /* FINISH_ERROR: ERR_MEMORY = the gate refused (503)      */
     char             error_text[TURN_ERROR_BYTES];
@@ -96,7 +96,8 @@ struct submit_row {
     _Atomic u32 state;              /* enum submit_state                                      */
     _Atomic u64 progress;           /* rows of the prompt in place so far                     */
     _Atomic u32 queue_place;        /* 1 = next; 0 when admitted                              */
-    struct turn_result result;      /* from SUBMIT_DONE (start fields from SUBMIT_PREFILL)    */
+    _Atomic u32 source;             /* enum turn_source, from SUBMIT_PREFILL                  */
+    struct turn_result result;      /* from SUBMIT_DONE                                       */
 
     /* HTTP -> engine, any time */
     _Atomic u32 cancelled;

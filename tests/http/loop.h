@@ -161,7 +161,7 @@ static void fake_admit(struct submit_row *row)
         fake_end(row, FINISH_ERROR);
         return;
     }
-    row->result.source = SOURCE_TURN;
+    row->source = row->result.source = SOURCE_TURN;
     row->result.cached = row->id_count / 2;
     row->result.forwarded = row->id_count - row->id_count / 2;
     row->result.reason = REASON_PARTED;
