@@ -15,7 +15,11 @@
 
 #include <stdio.h>
 
-enum { TALK_BYTES = 1 << 16, TALK_IDS = 2048, TALK_CTX = 2048 };
+#ifdef CASES_BIG                        /* tests/slow: B = 256, G = 1,024, a system text over it */
+enum { TALK_BYTES = 1 << 16, TALK_IDS = 4096, TALK_CTX = 4096, TALK_SYSTEM = 160 };
+#else
+enum { TALK_BYTES = 1 << 16, TALK_IDS = 2048, TALK_CTX = 2048, TALK_SYSTEM = 0 };
+#endif
 
 static struct tokenizer *tokenizer;
 static struct chat_model chat;
@@ -39,11 +43,19 @@ static struct talk {
 
 static u64 session;
 
+static void add_message(const char *role, const char *text);
+
 static void house_open(const struct micro_setup *setup, const char *phrase)
 {
-    char text[256];
+    static char text[TALK_BYTES / 2];
     const struct files_row *json, *config;
-    micro_open(setup);
+    struct micro_setup s = *setup;
+    if (TALK_SYSTEM > 0) {
+        s.block_rows = 256;
+        s.grid_rows = 1024;
+        s.pool_bytes = 1024 * MIB;
+    }
+    micro_open(&s);
     CHECK_OK(files_get(model_files(), "tokenizer.json", &json));
     CHECK_OK(files_get(model_files(), "tokenizer_config.json", &config));
     CHECK_OK(tokenizer_open(&(struct tokenizer_source){
@@ -66,6 +78,12 @@ static void house_open(const struct micro_setup *setup, const char *phrase)
         chat.close_hidden++;
     memset(&talk, 0, sizeof talk);
     session++;
+    struct text t;
+    text_open(&t, text, sizeof text);
+    for (i32 i = 0; i < TALK_SYSTEM; i++)
+        text_f(&t, "%sRule %d: the river runs on.", i == 0 ? "\"" : " ", i);
+    text_char(&t, '"');
+    if (TALK_SYSTEM > 0) add_message("system", text);
 }
 
 static void house_close(void)
@@ -148,6 +166,7 @@ static void read_rows(void)
     u64 rows;
     const block_id *list = record_blocks(resident_record(slot), &count, &rows);
     CHECK(rows <= TALK_IDS);
+    CHECK(TALK_SYSTEM == 0 || rows > 1024);
     for (u64 i = 0; i < rows; i++) {
         const u64 *label = arena_blocks_label(state_blocks_arena(),
                                               list[i / state_shape()->block_rows]);
