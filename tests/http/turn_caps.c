@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-enum { CAPS_TALKS = 4, CAPS_TURNS = 70 };
+enum { CAPS_TALKS = 4, CAPS_TURNS = 45 };
 
 static const char *const nodes[] = { "anchors", "stash", "pin", "park", "store", "caches", "aside",
                                      "kv", "board" };
