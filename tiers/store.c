@@ -11,7 +11,8 @@ u64 store_line(u32 record, u64 limit)
     struct anchor_list list = record_anchors(record);
     for (u32 i = anchors_count(&list); i-- > 0;) {
         u64 pos = list.row[i].pos;
-        if (pos > limit || pos % state_shape()->grid_rows != 0) continue;
+        if (pos > limit || pos > record_at(record)->taint) continue;
+        if (pos % state_shape()->grid_rows != 0) continue;
         if (pos / block_rows * block_bytes + unit_bytes <= cap) return pos;
     }
     return 0;

@@ -31,7 +31,7 @@ struct sim_sum {
     u64 turns, passes, cancelled, refused, by_memory, failed_commits, records_checked;
     u64 source[SOURCE_COUNT], cached, forwarded;
     u64 aligned, hidden;            /* prompts served as rows they stand for; ids never sent      */
-    u64 bounded;                    /* session resumes held to the bound (skew)                   */
+    u64 bounded, clean;             /* skew: resumes held to the bound; from clean lines          */
 };
 
 static struct {
@@ -110,6 +110,8 @@ static void check_record(u32 record)
     CHECK(rows <= SIM_CTX);
     labels_of(list, rows, ids);
     spare_start(rows);
+    if (record_at(record)->class == HOLD_STORE && record_at(record)->prefix)
+        CHECK(record_at(record)->taint >= rows);        /* no session resume's rows */
     rows = MIN(rows, record_at(record)->taint);
     for (u32 i = 0; i < anchors_count(&anchors); i++) {
         if (!forward_row_invariant() && anchors.row[i].kind != ANCHOR_GRID) continue;
@@ -156,9 +158,11 @@ static void check_skewed(const struct client *c, const u32 *ids, u64 rows)
 {
     const struct turn_result *r = &c->ask.result;
     const f32 *kept = micro.logits + (u64)r->slot * micro.vocab;
-    bool exact = r->source == SOURCE_COLD || r->source == SOURCE_GRID;
-    u32 blocks, sent = (u32)MIN(rows, r->cached + r->forwarded);
-    u64 length;
+    u32 blocks, sent = (u32)MIN(rows, r->cached + r->forwarded), record = resident_record(r->slot);
+    u64 length, grid = state_shape()->grid_rows;
+    bool exact = record != NONE && r->cached % grid == 0 &&     /* a clean line of any record */
+                 record_at(record)->taint >= ALIGN_DOWN(sent, grid);
+    if (r->source == SOURCE_COLD || r->source == SOURCE_GRID) CHECK(exact);
     const block_id *list = state_rows_out(r->slot, &blocks, &length);
     spare_start(rows);
     spare_to(ids, sent, world.logits);
@@ -172,6 +176,7 @@ static void check_skewed(const struct client *c, const u32 *ids, u64 rows)
     for (u32 i = 0; i < micro.vocab && r->finish != FINISH_CANCELLED; i++)
         CHECK(__builtin_fabsf(world.logits[i] - kept[i]) <= world.bound);
     world.sum.bounded += !exact;
+    world.sum.clean += exact && r->cached > 0;
     slot_drop(spare());
 }
 
