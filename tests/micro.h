@@ -129,7 +129,7 @@ static void micro_open(const struct micro_setup *setup)
 
     struct model_setup model = { .dir = s->dir, .block_rows = s->block_rows,
                                  .grid_rows = s->grid_rows,
-                                 .chunk_rows = MAX(64u, s->grid_rows),
+                                 .chunk_rows = s->grid_rows > 256 ? s->grid_rows : 64,
                                  .backend = { .threads = 1 } };
     CHECK_OK(model_open(&model));
     if (s->wrap != NULL) s->wrap((struct ops *)(uintptr_t)model_ops());
