@@ -114,11 +114,11 @@ u64 format_bytes(const struct state_shape *shape, enum format_kind kind, u64 lo,
     return head.file_bytes;
 }
 
-void format_crc(struct format_part *part, u32 count, const u8 *from, u64 bytes)
+void format_crc(struct format_part *part, u32 count, const u8 *from, u64 at, u64 bytes)
 {
     for (u32 i = 0; i < count; i++) {
-        ASSERT(part[i].offset + part[i].bytes <= bytes);
-        part[i].crc = crc32_more(part[i].crc, from + part[i].offset, part[i].bytes);
+        u64 lo = MAX(part[i].offset, at), hi = MIN(part[i].offset + part[i].bytes, at + bytes);
+        if (lo < hi) part[i].crc = crc32_more(part[i].crc, from + (lo - at), hi - lo);
     }
 }
 

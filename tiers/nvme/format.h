@@ -75,8 +75,8 @@ void format_layout(const struct state_shape *shape, enum format_kind kind, u64 l
 /* Bytes of such a file. */
 u64 format_bytes(const struct state_shape *shape, enum format_kind kind, u64 lo, u64 hi);
 
-/* Crcs over one block (`block`) or unit, added to those in `part`. */
-void format_crc(struct format_part *part, u32 count, const u8 *from, u64 bytes);
+/* Crcs over bytes [at, at + bytes) of a block or unit, added to those in `part`: in order. */
+void format_crc(struct format_part *part, u32 count, const u8 *from, u64 at, u64 bytes);
 
 /* The head's crc into its page. */
 void format_seal(u8 page[FILE_PAGE_BYTES]);

@@ -36,9 +36,8 @@ static struct {
 
 static u64 bounce_bytes_of(const struct state_shape *shape)
 {
-    return MAX(MAX(ALIGN_UP(shape->section_bytes, FILE_PAGE_BYTES), shape->block_bytes),
-               MAX(ALIGN_UP(shape->grid_rows * sizeof(u64), FILE_PAGE_BYTES),
-                   (u64)FORMAT_PART_AREA));
+    u64 keys = ALIGN_UP(shape->grid_rows * sizeof(u64), FILE_PAGE_BYTES);
+    return MAX(ALIGN_UP(shape->block_bytes, FILE_PAGE_BYTES), MAX(keys, (u64)FORMAT_PART_AREA));
 }
 
 u64 reader_table_bytes(const struct state_shape *shape, u32 row_cap)
@@ -67,7 +66,9 @@ static enum err read_front(int fd, const struct reader_ask *ask, u64 file_bytes,
     u32 crc = crc32_of(own.bounce, key_bytes);
     if (crc != head->key_crc)
         return fail(ERR_CRC, "key ids: crc %08x, not %08x", crc, head->key_crc);
-    if (memcmp(own.bounce, ask->keys, (ask->rows_hi - ask->lo) * sizeof(u64)) != 0)
+    u64 asked = (ask->rows_hi - ask->lo) * sizeof(u64);
+    if (ask->learn != NULL) memcpy(ask->learn, own.bounce, asked);
+    else if (memcmp(own.bounce, ask->keys, asked) != 0)
         return fail(ERR_STALE, "its key ids are not the prompt's");
     return OK;
 }
@@ -83,8 +84,20 @@ static enum err read_blocks(int fd, const struct read_row *row, const struct for
         bool bounce = (uintptr_t)to % FILE_PAGE_BYTES != 0;
         u8 *into = bounce ? own.bounce : to;
         TRY(file_read_at(fd, head->data_offset + at * unit, into, unit));
-        format_crc(sum, head->part_count, into, unit);
+        format_crc(sum, head->part_count, into, 0, unit);
         if (bounce) memcpy(to, into, unit);
+    }
+    return OK;
+}
+
+static enum err read_unit(int fd, u8 *to, const struct format_head *head, struct format_part *sum)
+{
+    u64 whole = own.shape->section_bytes;
+    for (u64 at = 0; at < head->data_bytes; at += own.bounce_bytes) {
+        u64 bytes = MIN(head->data_bytes - at, own.bounce_bytes);
+        TRY(file_read_at(fd, head->data_offset + at, own.bounce, bytes));
+        format_crc(sum, head->part_count, own.bounce, at, bytes);
+        memcpy(to + at, own.bounce, MIN(whole - MIN(whole, at), bytes));
     }
     return OK;
 }
@@ -99,9 +112,7 @@ static enum err read_file(int fd, const struct read_row *row, u64 file_bytes)
     if (ask->kind != FORMAT_ANCHOR) {
         TRY(read_blocks(fd, row, &head, sum));
     } else {
-        TRY(file_read_at(fd, head.data_offset, own.bounce, head.data_bytes));
-        format_crc(sum, head.part_count, own.bounce, head.data_bytes);
-        memcpy(row->to[0], own.bounce, own.shape->section_bytes);
+        TRY(read_unit(fd, row->to[0], &head, sum));
     }
     for (u32 i = 0; i < head.part_count; i++)
         if (sum[i].crc != part[i].crc)

@@ -27,6 +27,7 @@ struct reader_ask {
     u64 lo, hi;                         /* as its head must say                               */
     u64 rows_hi;                        /* rows asked for: [lo, rows_hi), <= hi               */
     const u64 *keys;                    /* [rows_hi - lo], the caller's                       */
+    u64 *learn;                         /* instead: gets them; the caller compares their hash */
     const block_id *block;              /* chunk, tail: as many as rows [lo, rows_hi) need    */
     unit_id unit;                       /* anchor                                             */
 };

@@ -42,6 +42,8 @@ struct transfer_ask {
     u32 cover;                          /* piece with rows [anchor's lo, pos); an anchor on a */
                                         /* line: NONE                                         */
     const u64 *keys;                    /* of the prompt, untouched until the last answer     */
+    u64 *learn;                         /* instead: gets the ids of rows [0, pos); then the   */
+                                        /* caller compares transfer_name with the anchor's    */
     const block_id *block;              /* the caller's, held: rows [0, pos)                  */
     unit_id unit;                       /* the caller's, held                                 */
 };

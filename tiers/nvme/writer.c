@@ -38,9 +38,8 @@ static struct {
 
 static u64 bounce_bytes_of(const struct state_shape *shape)
 {
-    return MAX(MAX(ALIGN_UP(shape->section_bytes, FILE_PAGE_BYTES), shape->block_bytes),
-               MAX(ALIGN_UP(shape->grid_rows * sizeof(u64), FILE_PAGE_BYTES),
-                   (u64)FORMAT_PART_AREA));
+    u64 keys = ALIGN_UP(shape->grid_rows * sizeof(u64), FILE_PAGE_BYTES);
+    return MAX(ALIGN_UP(shape->block_bytes, FILE_PAGE_BYTES), MAX(keys, (u64)FORMAT_PART_AREA));
 }
 
 u64 writer_table_bytes(const struct state_shape *shape, u32 row_cap)
@@ -87,7 +86,7 @@ static enum err write_rows(int fd, const struct format_head *head, u8 *const *bl
             cut_block(own.bounce, from, (u32)rows);
             from = own.bounce;
         }
-        format_crc(part, head->part_count, from, unit);
+        format_crc(part, head->part_count, from, 0, unit);
         TRY(file_write_at(fd, head->data_offset + at * unit, from, unit));
     }
     return OK;
@@ -96,10 +95,16 @@ static enum err write_rows(int fd, const struct format_head *head, u8 *const *bl
 static enum err write_unit(int fd, const struct format_head *head, const u8 *from,
                            struct format_part *part)
 {
-    memcpy(own.bounce, from, own.shape->section_bytes);
-    memset(own.bounce + own.shape->section_bytes, 0, head->data_bytes - own.shape->section_bytes);
-    format_crc(part, head->part_count, own.bounce, head->data_bytes);
-    return file_write_at(fd, head->data_offset, own.bounce, head->data_bytes);
+    u64 whole = own.shape->section_bytes;
+    for (u64 at = 0; at < head->data_bytes; at += own.bounce_bytes) {
+        u64 bytes = MIN(head->data_bytes - at, own.bounce_bytes);
+        u64 filled = MIN(whole - MIN(whole, at), bytes);
+        memcpy(own.bounce, from + at, filled);
+        memset(own.bounce + filled, 0, bytes - filled);
+        format_crc(part, head->part_count, own.bounce, at, bytes);
+        TRY(file_write_at(fd, head->data_offset + at, own.bounce, bytes));
+    }
+    return OK;
 }
 
 /* Data first, as the checksums come of it; the head last. */
