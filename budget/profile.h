@@ -84,6 +84,15 @@ struct profile_row {
     u64  response_bytes;                        /* node `response`                               */
     u64  guest_rows_max;                        /* of a prompt that may be a guest               */
     u64  value_half_life_us;                    /* of a record's value                           */
+    char cache_dir[PROFILE_PATH_BYTES];         /* of the NVMe tiers; "" = off                   */
+    u64  disk_bytes, disk_floor_bytes;          /* node `disk`; free on the file system at least */
+    u64  disk_unused_us;
+    u64  disk_min_tokens;
+    u32  disk_admit_after;
+    u64  spill_bytes, spill_min_tokens;         /* node `spill`                                  */
+    u64  journal_idle_us, journal_every_us, journal_rows;
+    u64  nvme_day_bytes;
+    u64  drain_write_us;
     u64  heap_reserve_bytes, heap_cap_bytes;
     u64  scratch_cap_bytes;
     u64  tables_cap_bytes;

@@ -20,6 +20,7 @@
 #include "tests/cold.h"
 #include "tests/test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,9 @@ struct micro_setup {
     u32 records;                    /* rows of the record table; 0 = 64                       */
     u64 kv_rows;                    /* rows all slots may hold together; 0 = no limit         */
     u64 drain_us;
+    const char *cache_dir;          /* of the NVMe tiers; NULL: off                           */
+    u64 weights;                    /* of their fingerprint                                   */
+    u64 journal_idle_us;            /* write-behind; 0 = at once                              */
     const char *dir;                /* a model's folder; NULL = embedded                      */
     u64 pool_bytes;                 /* 0 = 256 MiB                                            */
     void (*wrap)(struct ops *);     /* changes the backend before anything runs, or NULL      */
@@ -123,6 +127,13 @@ static void micro_open(const struct micro_setup *setup)
     micro.profile.records = s->records > 0 ? s->records : 64;
     if (s->guest_max > 0) micro.profile.guest_rows_max = s->guest_max + 1 > 0 ? s->guest_max : 0;
     if (s->guest_fraction > 0) micro.profile.guest_fraction = s->guest_fraction;
+    if (s->cache_dir != NULL) {
+        struct profile_row *p = &micro.profile;
+        snprintf(p->cache_dir, sizeof p->cache_dir, "%s", s->cache_dir);
+        p->disk_floor_bytes = p->spill_min_tokens = 0;
+        p->disk_min_tokens = 2 * s->grid_rows;
+        p->journal_idle_us = s->journal_idle_us;
+    }
     log_level_set(LOG_LEVEL_WARN);
     space_host_granule(4096);
     budget_measure_fix(64 * GIB, 64 * GIB);
@@ -153,7 +164,9 @@ static void micro_open(const struct micro_setup *setup)
         .profile = &micro.profile, .graph = &micro.graph, .ctx = s->ctx,
         .slot_count = s->slot_count, .guest_slots = s->guest,
         .table_arena = tables, .candidates = micro.vocab - 16,
-        .eos = &micro.eos, .eos_count = 1 }));
+        .eos = &micro.eos, .eos_count = 1, .cache_dir = s->cache_dir,
+        .weights = (const u64[2]){ s->weights, 1 }, .backend = "cpu",
+        .arithmetic_id = model_ops()->arithmetic_id }));
     micro.logits = calloc((u64)s->slot_count * micro.vocab, sizeof *micro.logits);
     engine_keep_logits(micro.logits);
 }

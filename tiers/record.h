@@ -75,6 +75,16 @@ MUST_USE enum err record_fork(u32 source, u64 pos, u32 slot, enum holder class,
  * with its session and times.  ERR_FULL: no row, no room for its list. */
 MUST_USE enum err record_branch(u32 source, u64 pos, enum holder class, u32 *out);
 
+/* A new record aside from rows and sections that came from files; it holds them as `class`, the
+ * caller's own holds stay the caller's.  Labels and hashes of the blocks are written.  ERR_FULL. */
+struct record_found {
+    u64 session[2], head_pos, taint;
+    const block_id *block; u64 rows;
+    unit_id unit; enum anchor_kind kind;        /* the sections at `rows`                     */
+};
+MUST_USE enum err record_adopt(const struct record_found *found, enum holder class, u64 now_us,
+                               u32 *out);
+
 /* The record leaves its slot and stands aside as `class` from now on; its rows are frozen, the
  * slot's list is empty (its sections unit stays).  It must have rows.  ERR_FULL: no room for its
  * list, nothing changed. */

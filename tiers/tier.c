@@ -4,12 +4,13 @@
 #include "model/state.h"
 #include "tiers/aside/displace.h"
 #include "tiers/key.h"
+#include "tiers/nvme/nvme.h"
 #include "tiers/store.h"
 
 #include <string.h>
 
 const char *const tier_source_word[TIER_SOURCE_COUNT] = {
-    "cold", "grid", "turn", "end", "pin", "park", "store", "response" };
+    "cold", "grid", "turn", "end", "pin", "park", "store", "disk", "spill", "response" };
 const char *const tier_reason_word[TIER_REASON_COUNT] = { NULL, "parted", "short", "never_seen",
                                                           "memory", "off", "context" };
 
@@ -135,6 +136,7 @@ static void displace(u32 slot)
     u32 record = resident_record(slot);
     record_keep_end(record);
     displace_plan(record, &plan);
+    nvme_displaced(record, plan.park.rows);
     displace_apply(record, &plan, false);
     resident_left(slot);
 }

@@ -262,13 +262,18 @@ static enum err check_room(void)
 enum err start_engine(void)
 {
     u32 eos_count;
+    u64 weights[2];
+    const struct ops *ops = model_ops();
     const u32 *eos = tokenizer_eos(start.tokenizer, &eos_count);
+    weights_hash(weights);
     TRY(engine_open(&(struct engine_setup){
         .profile = &start.profile, .graph = &start.graph, .ctx = start.room.ctx_rows,
         .slot_count = start.room.slot_count,
         .guest_slots = engine_guest_slots(&start.profile), .table_arena = arena_find("tables"),
         .candidates = MIN(tokenizer_count(start.tokenizer), forward_vocab()),
-        .eos = eos, .eos_count = eos_count,
+        .eos = eos, .eos_count = eos_count, .cache_dir = start.profile.cache_dir,
+        .weights = weights, .backend = ops->name, .arithmetic_id = ops->arithmetic_id,
+        .io_threads = true,
     }));
     start.engine = true;
     stop_vocab(tokenizer_vocab(start.tokenizer));

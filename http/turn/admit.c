@@ -141,6 +141,7 @@ static enum err admit(struct engine *e, struct turn_row *turn)
 
     replay_prompt(e, turn, &prompt, &owner.hit);
     if (owner.hit.slot == NONE) return OK;              /* waits: every slot is busy */
+    if (load_start(e, turn, &prompt, &owner.hit)) return OK;
     enum err err = place(e, turn, &owner);
     if (err == ERR_MEMORY && owner.hit.guest) {         /* served like any other */
         prompt.no_guest = true;
@@ -149,6 +150,8 @@ static enum err admit(struct engine *e, struct turn_row *turn)
         err = place(e, turn, &owner);
     }
     if (err != OK) return err;
+    if (owner.hit.record != NONE && turn->loaded == owner.hit.number)
+        owner.hit.source = turn->loaded_source;
     turn->hit = owner.hit;
     turn->slot = owner.hit.slot;
     err = tier_load(&turn->hit, &prompt);
@@ -159,7 +162,8 @@ static enum err admit(struct engine *e, struct turn_row *turn)
     slot_row(turn->slot)->record = resident_record(turn->slot);
     for (u64 i = 0; i < prompt.count; i++) turn_ids(e, turn)[i] = (u32)e->keys[i];
     turn->admit_at_us = clock_us();
-    turn->restore_us = turn->admit_at_us - owner.now_us;
+    turn->restore_us = turn->admit_at_us - owner.now_us + turn->load_us;
+    load_plan(turn, &prompt);
     skip_marks(turn);
     turn->state = TURN_PREFILL;
     return OK;
@@ -218,6 +222,10 @@ void admit_pass(struct engine *e)
         turn->asked = e->counts.turns + e->admitted + 1;
         enum err err = admit(e, turn);
         e->check = true;
+        if (turn->state == TURN_LOADING) {              /* its rows are read from disk first  */
+            e->moved = true;
+            continue;
+        }
         if (err == OK && turn->slot == NONE) {          /* no guest: it waits like the others */
             ASSERT(idle_slots(e) == 0);
             continue;

@@ -20,7 +20,8 @@ enum { COMMAND_LEDGER_TAIL = 16 };
 
 static struct command_row *rows;
 static _Atomic u32 pushed_count;
-static const char *const slot_word[] = { "idle", "queued", "prefill", "decode", "done" };
+static const char *const slot_word[] = { "idle", "queued", "loading", "prefill",
+                                         "decode", "done" };
 static const char *const anchor_word[ANCHOR_KIND_COUNT] = { "free", "grid", "turn", "end" };
 
 enum err command_open(u32 table_arena)
@@ -186,6 +187,40 @@ static void put_tiers(struct json_out *out)
     put_aside(&s, out);
 }
 
+static void put_nvme(struct json_out *out)
+{
+    json_put_key(out, "nvme");
+    json_put_object(out);
+    json_put_key(out, "on");
+    json_put_bool(out, nvme_on());
+    if (nvme_on()) {
+        struct pieces_counts p = pieces_counts();
+        struct disk_counts d = disk_counts();
+        struct spill_counts s = spill_counts();
+        struct writer_counts w = writer_counts();
+        struct reader_counts r = reader_counts();
+        const struct { const char *name; u64 value; } row[] = {
+            { "files", p.rows }, { "line_anchors", p.anchors }, { "disk_bytes", p.disk_bytes },
+            { "spill_bytes", p.spill_bytes }, { "bad_files", p.bad }, { "evicted", p.evicted },
+            { "aged", p.aged }, { "found_at_start", p.found_at_start },
+            { "removed_at_start", p.removed_at_start }, { "disk_hits", d.hits },
+            { "disk_misses", d.misses }, { "disk_slower", d.slower },
+            { "lines_written", d.lines_written }, { "lines_refused", d.lines_refused },
+            { "disk_read_failed", d.read_failed }, { "conversations", s.rows },
+            { "spill_saves", s.saves }, { "spill_complete", s.complete },
+            { "spill_failed", s.failed }, { "spill_refused", s.refused },
+            { "spill_dropped", s.dropped }, { "spill_hits", s.restored },
+            { "spill_read_failed", s.read_failed }, { "spill_bad_at_start", s.bad_at_start },
+            { "written_bytes", w.bytes }, { "written_files", w.files },
+            { "write_failed", w.failed }, { "write_refused_full", w.refused_full },
+            { "write_refused_day", w.refused_day }, { "day_bytes", w.day_bytes },
+            { "read_bytes", r.bytes }, { "read_files", r.files }, { "read_refused", r.refused },
+        };
+        for (u32 i = 0; i < COUNT_OF(row); i++) put_u64(out, row[i].name, row[i].value);
+    }
+    json_put_object_end(out);
+}
+
 static void put_turns(const struct engine *e, struct json_out *out)
 {
     const struct engine_counts *c = &e->counts;
@@ -248,6 +283,7 @@ static void put_stats(const struct engine *e, struct json_out *out)
 {
     json_put_object(out);
     put_tiers(out);
+    put_nvme(out);
     put_turns(e, out);
     json_put_key(out, "ledger");
     put_ledger(out, COMMAND_LEDGER_TAIL);
@@ -257,22 +293,27 @@ static void put_stats(const struct engine *e, struct json_out *out)
 
 static enum err clear(struct engine *e, const struct command_row *row, struct json_out *out)
 {
-    static const struct { const char *name; u32 classes; } tiers[] = {
-        { "", TIER_CLEAR_ALL }, { "all", TIER_CLEAR_ALL }, { "resident", TIER_CLEAR_RESIDENT },
-        { "pin", TIER_CLEAR_PIN }, { "park", TIER_CLEAR_PARK }, { "store", TIER_CLEAR_STORE },
+    static const struct { const char *name; u32 classes; bool disk, spill; } tiers[] = {
+        { "", TIER_CLEAR_ALL, true, true }, { "all", TIER_CLEAR_ALL, true, true },
+        { "resident", TIER_CLEAR_RESIDENT, false, false }, { "pin", TIER_CLEAR_PIN, false, false },
+        { "park", TIER_CLEAR_PARK, false, false }, { "store", TIER_CLEAR_STORE, false, false },
+        { "disk", 0, true, false }, { "spill", 0, false, true },
     };
     u64 session[2];
     u32 at = 0;
     while (at < COUNT_OF(tiers) && strcmp(row->tier, tiers[at].name) != 0) at++;
     if (at == COUNT_OF(tiers))
-        return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park or store",
+        return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park, store, disk or spill",
                     row->tier);
     hash_128(row->session, strlen(row->session), session);
-    u32 cleared = tier_clear_of(tiers[at].classes, row->session[0] == 0 ? NULL : session);
+    const u64 *which = row->session[0] == 0 ? NULL : session;
+    u32 cleared = tier_clear_of(tiers[at].classes, which);
+    u64 bytes = nvme_clear(tiers[at].disk, tiers[at].spill, which);
     for (u32 slot = 0; slot < e->slot_count; slot++)
         if (e->slot_turn[slot] == NONE && resident_record(slot) == NONE) slot_drop(slot);
     json_put_object(out);
     put_u64(out, "records", cleared);
+    put_u64(out, "file_bytes", bytes);
     json_put_object_end(out);
     e->check = true;
     return OK;

@@ -10,6 +10,7 @@
 #include "http/turn/pass.h"
 #include "http/turn/submit.h"
 #include "model/forward.h"
+#include "model/model.h"
 #include "model/state.h"
 
 #include <stdatomic.h>
@@ -30,13 +31,20 @@ u32 engine_guest_slots(const struct profile_row *profile)
     return profile->stash_bytes > 0 && profile->guest_rows_max > 0;
 }
 
+/* Tables of the NVMe tiers. */
+static u64 nvme_bytes(const struct profile_row *profile, u64 ctx, u32 record_cap)
+{
+    return profile->cache_dir[0] == 0 ? 0 : nvme_table_bytes(model_layout(), ctx, record_cap);
+}
+
 u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
                        u32 vocab, u32 block_rows, u32 grid_rows)
 {
     struct tier_setup tiers = { .slot_count = slot_count, .ctx = ctx,
                                 .record_cap = record_row_count(profile, slot_count) };
     return turn_table_bytes(turn_rows) + ledger_table_bytes() +
-           tier_table_bytes(&tiers, block_rows, grid_rows) + 2 * ctx * sizeof(u64) +
+           tier_table_bytes(&tiers, block_rows, grid_rows) + nvme_bytes(profile, ctx, tiers.record_cap) +
+           2 * ctx * sizeof(u64) +
            slot_count * ctx * sizeof(u32) + (u64)slot_count * vocab * sizeof(f32) +
            8ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;
 }
@@ -65,6 +73,28 @@ enum err engine_declare(struct budget_graph *g, const struct profile_row *profil
                              section_bytes),
     };
     return tier_declare(g, profile->resident_bytes, &caps, section_bytes, slot_count);
+}
+
+/* Off without a folder, and on a backend whose rows depend on their batch. */
+static void open_nvme(const struct engine_setup *setup)
+{
+    const struct profile_row *p = setup->profile;
+    if (setup->cache_dir == NULL || setup->cache_dir[0] == 0 || !forward_row_invariant()) return;
+    nvme_open(&(struct nvme_setup){
+        .table_arena = setup->table_arena, .ctx = setup->ctx,
+        .record_cap = record_row_count(p, setup->slot_count), .cache_dir = setup->cache_dir,
+        .source = { .weights = { setup->weights[0], setup->weights[1] },
+                    .arithmetic_id = setup->arithmetic_id, .backend = setup->backend },
+        .knobs = {
+            .disk = { .cap_bytes = p->disk_bytes, .floor_bytes = p->disk_floor_bytes,
+                      .unused_s = p->disk_unused_us / 1000000u,
+                      .count = { .admit_after = p->disk_admit_after,
+                                 .min_tokens = p->disk_min_tokens } },
+            .journal = { .idle_us = p->journal_idle_us, .every_us = p->journal_every_us,
+                         .rows_min = p->journal_rows, .day_cap_bytes = p->nvme_day_bytes,
+                         .row_bytes = state_shape()->block_bytes / state_shape()->block_rows },
+            .spill_bytes = p->spill_bytes, .spill_rows_min = p->spill_min_tokens },
+        .wake = submit_wake(), .threads = setup->io_threads });
 }
 
 enum err engine_open(const struct engine_setup *setup)
@@ -97,6 +127,7 @@ enum err engine_open(const struct engine_setup *setup)
         .guest = { .rows_max = setup->profile->guest_rows_max,
                    .fraction = setup->profile->guest_fraction },
     }, setup->graph));
+    open_nvme(setup);
     for (u32 slot = e->main_count; slot < e->slot_count; slot++)
         slot_row(slot)->class = HOLD_STASH;
     submit_running_cap(e->main_count);
@@ -143,7 +174,7 @@ static bool can_move(const struct engine *e)
 static void engine_wait(struct engine *e, u32 seen)
 {
     if (e->moved || can_move(e)) return;
-    u64 until_us = e->draining ? e->drain_until_us : UINT64_MAX;
+    u64 until_us = MIN(e->draining ? e->drain_until_us : UINT64_MAX, nvme_due_us());
     if (turn_count(TURN_DECODE) > 0) until_us = MIN(until_us, clock_us() + PASS_PAUSE_US);
     ring_wait(submit_wake(), seen, until_us);
 }
@@ -163,7 +194,10 @@ static bool stop_pass(struct engine *e)
     if (asked > 1 || clock_us() >= e->drain_until_us)
         for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1))
             turn_end(e, turn_at(i), FINISH_CANCELLED);
-    return turn_next(0) == NONE && submit_queued() == 0;
+    bool over = turn_next(0) == NONE && submit_queued() == 0;
+    if (over && !e->drained) load_drain(e);
+    e->drained = over;
+    return over;
 }
 
 /* SIGUSR1: the dump is written here, on the thread whose tables it reads. */
@@ -186,7 +220,8 @@ bool engine_pass(void)
     dump_pass(e);               /* SIGUSR1                                                    */
     command_pass(e);            /* control rows: stats, dump, clear                           */
     turn_pass(e);               /* inbox ring -> QUEUED; cancelled rows -> DONE               */
-    admit_pass(e);              /* QUEUED  -> PREFILL, by arrival                             */
+    load_pass(e);               /* LOADING -> QUEUED    files read are records; write-behind  */
+    admit_pass(e);              /* QUEUED  -> LOADING or PREFILL, by arrival                  */
     prefill_pass(e);            /* PREFILL -> DECODE    one chunk, fewest rows left first     */
     grow_pass(e);               /* DECODE               growth gate: under one block left     */
     decode_pass(e);             /* DECODE  -> DONE      one round of every decoding slot      */
@@ -222,6 +257,7 @@ void engine_keep_logits(f32 *rows) { engine.kept_logits = rows; }
 
 void engine_close(void)
 {
+    nvme_close();
     tier_close();
     for (u32 slot = 0; slot < engine.slot_count; slot++) slot_drop(slot);
     memset(&engine, 0, sizeof engine);

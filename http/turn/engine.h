@@ -16,9 +16,14 @@ struct engine_setup {
     u32 table_arena;
     u32 candidates;                 /* ids a sampler may choose: [0, candidates)              */
     const u32 *eos; u32 eos_count;
+    const char *cache_dir;          /* of the NVMe tiers; NULL or "": off                     */
+    const u64  *weights;            /* [2] hash, for the files' fingerprint                   */
+    const char *backend;
+    u32 arithmetic_id;
+    bool io_threads;                /* false: passes read and write files (tests)             */
 };
 
-/* Bytes of a table arena that turn_open(turn_rows), command_open and engine_open take together. */
+/* After model_open.  Bytes of a table arena that turn_open(turn_rows), command_open and engine_open take together. */
 u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
                        u32 vocab, u32 block_rows, u32 grid_rows);
 /* Slots of the guests' that a profile asks for: 0 or 1. */

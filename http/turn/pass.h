@@ -10,9 +10,10 @@
 #include "http/turn/stop.h"
 #include "http/turn/turn.h"
 #include "model/slot.h"
+#include "tiers/nvme/nvme.h"
 #include "tiers/tier.h"
 
-enum turn_state { TURN_FREE, TURN_QUEUED, TURN_PREFILL, TURN_DECODE, TURN_DONE };
+enum turn_state { TURN_FREE, TURN_QUEUED, TURN_LOADING, TURN_PREFILL, TURN_DECODE, TURN_DONE };
 
 enum {
     PASS_SHORT_ROWS = 128,          /* a chunk while another slot decodes                     */
@@ -52,6 +53,11 @@ struct turn_row {
                                     /* U64_MAX: none                                          */
     struct replay replay;
     struct tier_hit hit;
+    u32  load, loads;               /* LOADING: which restore; restores tried so far          */
+    u64  loaded;                    /* number of the record that came of it, or 0             */
+    enum tier_source loaded_source;
+    u64  load_us;                   /* when it began; then how long it took                   */
+    struct count_plan lines;        /* lines of its prefill that go to disk                   */
     struct resident_pool pool;
     u64  think_hi;
     u64  restore_us, prefill_us, decode_us;
@@ -86,7 +92,7 @@ struct engine {
     bool check;                     /* tables changed: engine_check has work                  */
     bool over;                      /* running turns hold more than a cap that was lowered    */
     u64  over_turns;                /* counts.turns when that was last looked at              */
-    bool draining;
+    bool draining, drained;
     u64  drain_until_us;
     struct engine_counts counts;
 };
@@ -139,6 +145,16 @@ enum err wants_gate(const struct engine *e, enum budget_gate_kind kind, u64 turn
                     const struct budget_want *wants, u32 count, const struct tier_hit *hit,
                     struct budget_plan *plan);
 
+/* load.c: a start on disk that is later than the hit's, and worth it, is read: the turn is LOADING
+ * then and true.  Lines of its prefill that go to disk; one that was passed. */
+bool load_start(struct engine *e, struct turn_row *turn, const struct tier_prompt *prompt,
+                const struct tier_hit *hit);
+void load_plan(struct turn_row *turn, const struct tier_prompt *prompt);
+void load_line(struct turn_row *turn, u64 pos);
+bool load_busy(void);               /* some turn runs                                         */
+/* Stop: everything worth it is written within --drain-write-s. */
+void load_drain(struct engine *e);
+
 /* replay.c: fills `keys` with the prompt as sent; if that parts from the records where they wrote
  * other ids themselves, with the aligned ids, when that starts later.  The turn's prompt and marks
  * are those served; *hit is where it starts. */
@@ -152,6 +168,7 @@ void command_count_records(struct engine *e);
 void command_pass(struct engine *e);
 void turn_pass(struct engine *e);
 void admit_pass(struct engine *e);
+void load_pass(struct engine *e);
 void prefill_pass(struct engine *e);
 void grow_pass(struct engine *e);
 void decode_pass(struct engine *e);

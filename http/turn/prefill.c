@@ -90,6 +90,7 @@ static void line_passed(struct turn_row *turn, u64 pos)
     if (!line && !marked) return;
     turn->lined = tier_line(turn->slot, marked ? ANCHOR_TURN : ANCHOR_GRID, head, &turn->pool) ||
                   turn->lined;
+    if (line) load_line(turn, pos);
 }
 
 static void forward_failed(struct engine *e, struct turn_row *turn, enum err err)
@@ -120,6 +121,7 @@ void prefill_pass(struct engine *e)
     else grid_passed(turn, pos, end);
     u64 spent_us = clock_us() - started_us;
     turn->prefill_us += spent_us;
+    nvme_prefilled(end - pos, spent_us);
     e->counts.prefill_us += spent_us;
     e->counts.forwarded += end - pos;
     submit_at(turn->submit)->progress = end;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 const char *const turn_source_word[SOURCE_COUNT] = { "cold", "grid", "turn", "end", "pin", "park",
-                                                     "store", "response" };
+                                                     "store", "disk", "spill", "response" };
 const char *const turn_reason_word[REASON_COUNT] = { NULL, "parted", "short", "never_seen",
                                                      "memory", "off", "context" };
 const char *const turn_served_word[SERVED_COUNT] = { "sent", "aligned" };
@@ -78,7 +78,8 @@ u32 *turn_ids(struct engine *e, const struct turn_row *turn)
 void turn_end(struct engine *e, struct turn_row *turn, enum turn_finish finish)
 {
     if (turn->state == TURN_DONE) return;
-    if (turn->state == TURN_QUEUED) {
+    if (turn->state == TURN_LOADING) nvme_abandon(turn->load);
+    if (turn->state == TURN_QUEUED || turn->state == TURN_LOADING) {
         submit_unqueue();
         submit_at(turn->submit)->queue_place = 0;
     }

@@ -123,6 +123,9 @@ TEST(the_write_behind_waits_for_idle_or_rows_or_time_and_a_finished_turn)
     t[0].saved_us = 1050;
     CHECK_EQ(journal_plan(t, 1, &knobs, 1109, 0, 0, out), 0);
     t[0].rows = 100;
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1054, 0, 0, out), 0);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1055, 0, 0, out), 1);
+    t[0].saved_us = 0;
     CHECK_EQ(journal_plan(t, 1, &knobs, 1000, 0, 0, out), 1);
     t[0].written = 1;
     CHECK_EQ(journal_plan(t, 1, &knobs, 1000, 0, 0, out), 0);

@@ -10,9 +10,10 @@ static u64 due_us(const struct journal_talk *t, const struct journal_knobs *knob
 {
     bool never = t->guest || t->busy || t->saving || t->rows <= t->written || t->turn_us == 0;
     if (never) return UINT64_MAX;
-    if (t->parked || t->rows - t->written >= knobs->rows_min) return t->turn_us;
+    u64 last_us = t->saved_us == 0 ? 0 : t->saved_us + knobs->idle_us;  /* also one refused   */
+    if (t->parked || t->rows - t->written >= knobs->rows_min) return MAX(t->turn_us, last_us);
     u64 idle = idle_since_us == 0 ? UINT64_MAX
-                                  : MAX(idle_since_us, t->turn_us) + knobs->idle_us;
+                                  : MAX(MAX(idle_since_us, t->turn_us) + knobs->idle_us, last_us);
     return MIN(idle, MAX(t->saved_us, t->turn_us) + knobs->every_us);
 }
 

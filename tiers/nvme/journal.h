@@ -19,7 +19,7 @@ struct journal_knobs {
 struct journal_talk {                   /* one live or parked conversation                    */
     u64 rows;
     u64 written;                        /* rows its manifest on disk covers                   */
-    u64 saved_us;                       /* when, monotonic; 0: never                          */
+    u64 saved_us;                       /* when that was last tried, monotonic; 0: never      */
     u64 turn_us;                        /* end of its last finished turn; 0: none             */
     bool busy;                          /* a turn writes it                                   */
     bool guest;                         /* never written                                      */

@@ -321,6 +321,25 @@ void spill_find(const u64 (*lines)[2], const u64 *keys, u64 limit, u64 best_star
     }
 }
 
+bool spill_end(u32 row, struct spill_hit *out)
+{
+    const struct spill_row *r = spill_at(row);
+    for (u32 j = r->talk.anchor_count; j > 0; j--) {
+        const struct manifest_anchor *a = &r->talk.anchor[j - 1];
+        struct spill_hit hit = { .row = row, .start = a->pos, .cover = NONE };
+        hit.anchor = pieces_find(FORMAT_ANCHOR, a->name);
+        if (hit.anchor == NONE || !pieces_complete(hit.anchor)) continue;
+        if (off_line(a->pos)) hit.cover = cover_of(r, a->pos);
+        if (off_line(a->pos) && (hit.cover == NONE || !pieces_complete(hit.cover))) continue;
+        hit.bytes = transfer_bytes(hit.anchor, hit.cover);
+        *out = hit;
+        return true;
+    }
+    return false;
+}
+
+bool spill_saving(const u64 session[2]) { return find_session(session, false) != NONE; }
+
 /* The manifest's file into memory of the heap, freed by the caller. */
 static enum err read_manifest(const char *name, u8 **bytes_out, u64 *count_out)
 {
@@ -336,6 +355,14 @@ static enum err read_manifest(const char *name, u8 **bytes_out, u64 *count_out)
     if (err == OK) *bytes_out = bytes;
     else arena_heap_free(bytes);
     return err;
+}
+
+bool spill_is(u32 row, const struct manifest *talk)
+{
+    return row < own.cap && own.row[row].state == SPILL_COMPLETE &&
+           memcmp(own.row[row].talk.session, talk->session, sizeof talk->session) == 0 &&
+           own.row[row].talk.length == talk->length &&
+           memcmp(own.row[row].talk.tail, talk->tail, sizeof talk->tail) == 0;
 }
 
 enum err spill_generations(u32 row, u64 start, struct generation_list *list)

@@ -1,0 +1,103 @@
+/* http/turn/load.c - QUEUED -> LOADING -> QUEUED: rows from disk become a record aside, from which
+ * the turn is admitted like from any other; and what a turn leaves on disk. */
+#include "http/turn/pass.h"
+
+#include "arena/base/clock.h"
+#include "arena/base/log.h"
+#include "model/state.h"
+
+struct load_owner { const struct nvme_hit *hit; const struct tier_prompt *prompt; u32 load; };
+
+static enum err take_rows(void *owner, u64 bytes)
+{
+    struct load_owner *o = owner;
+    (void)bytes;
+    return nvme_load(o->hit, o->prompt, &o->load);
+}
+
+static void undo_rows(void *owner, u64 bytes)
+{
+    const struct load_owner *o = owner;
+    (void)bytes;
+    nvme_abandon(o->load);
+}
+
+bool load_start(struct engine *e, struct turn_row *turn, const struct tier_prompt *prompt,
+                const struct tier_hit *hit)
+{
+    static struct budget_plan plan;
+    struct nvme_hit found;
+    u64 block_rows = state_shape()->block_rows;
+    if (!nvme_find(prompt, hit->start, turn->loads, &found)) return false;
+    turn->loads++;
+    u64 blocks = (found.start + block_rows - 1) / block_rows;
+    u64 bytes = blocks * arena_row(state_blocks_arena())->unit_bytes;
+    u64 unit_bytes = arena_row(state_sections_arena())->unit_bytes;
+    struct load_owner owner = { .hit = &found, .prompt = prompt, .load = NONE };
+    struct budget_want want[2] = {
+        { .node = aside_node(HOLD_PARK), .arena = state_sections_arena(), .must = true,
+          .min_bytes = unit_bytes, .max_bytes = unit_bytes, .unit_bytes = 1 },
+        { .node = aside_node(HOLD_PARK), .arena = state_blocks_arena(), .must = true,
+          .min_bytes = bytes, .max_bytes = bytes, .unit_bytes = 1, .commit = take_rows,
+          .undo = undo_rows, .owner = &owner },
+    };
+    enum err err = want[0].node == NONE ? fail(ERR_MEMORY, "the park is off")
+                 : wants_gate(e, GATE_ADMIT, turn->number, want, 2, hit, &plan);
+    e->check = true;
+    if (err != OK) {
+        log_line(LOG_LEVEL_DEBUG, "restore of %llu rows: %s", (ull)found.start, err_last()->text);
+        return false;
+    }
+    turn->load = owner.load;
+    turn->load_us = clock_us();
+    turn->state = TURN_LOADING;
+    return true;
+}
+
+void load_pass(struct engine *e)
+{
+    u64 now_us = clock_us();
+    if (nvme_pass(now_us, load_busy())) e->moved = e->check = true;
+    for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1)) {
+        struct turn_row *turn = turn_at(i);
+        u32 record;
+        if (turn->state != TURN_LOADING) continue;
+        enum nvme_state state = nvme_loaded(turn->load, now_us, &record, &turn->loaded_source);
+        if (state == NVME_LOADING) continue;
+        turn->load_us = now_us - turn->load_us;
+        turn->loaded = state == NVME_LOADED ? record_at(record)->number : 0;
+        turn->state = TURN_QUEUED;
+        turn->asked = 0;
+        tier_settle();
+        e->moved = e->check = true;
+    }
+}
+
+bool load_busy(void)
+{
+    return turn_count(TURN_PREFILL) + turn_count(TURN_DECODE) + turn_count(TURN_QUEUED) +
+           turn_count(TURN_LOADING) > 0;
+}
+
+void load_plan(struct turn_row *turn, const struct tier_prompt *prompt)
+{
+    u64 last_user_pos = 0;
+    for (u32 i = 0; i < turn->mark_count; i++)
+        if (turn->mark[i].kind == MARK_USER) last_user_pos = turn->mark[i].pos;
+    nvme_plan(prompt, turn->hit.start, last_user_pos, &turn->lines);
+}
+
+void load_line(struct turn_row *turn, u64 pos)
+{
+    for (u32 i = 0; i < turn->lines.count; i++)
+        if (turn->lines.line[i] == pos) nvme_line(resident_record(turn->slot), pos);
+}
+
+void load_drain(struct engine *e)
+{
+    struct journal_drained drained;
+    if (!nvme_on()) return;
+    nvme_drain(clock_us() + e->set.profile->drain_write_us, &drained);
+    log_line(LOG_LEVEL_INFO, "spill: %u conversations written, %u not reached", drained.saved,
+             drained.missed);
+}

@@ -1,0 +1,268 @@
+/* tests/http/nvme_turns.c - turns over restarts: what the NVMe tiers give back equals a cold run. */
+#include "tests/micro.h"
+
+#include <unistd.h>
+
+enum { G = 32, NEVER = 0x7fffffff };
+
+static char folder[64];
+static struct micro_setup setup;
+static struct micro_ask ask, again;
+
+static void up(const char *dir)
+{
+    setup.cache_dir = dir;
+    micro_open(&setup);
+    CHECK(nvme_on());
+}
+
+static void first_up(const struct micro_setup *with)
+{
+    snprintf(folder, sizeof folder, "%s/holdfast-turns-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    CHECK(mkdtemp(folder) != NULL);
+    setup = *with;
+    if (setup.journal_idle_us == 0) setup.journal_idle_us = (u64)NEVER * 1000000;
+    up(folder);
+}
+
+/* SIGTERM: running turns end, conversations are written. */
+static void stop(void)
+{
+    engine_stop();
+    while (engine_pass()) continue;
+    micro_close();
+}
+
+static void restart(void)
+{
+    stop();
+    up(folder);
+}
+
+static void last_down(void)
+{
+    struct file_list list;
+    char path[FILE_PATH_BYTES];
+    struct file_stat stat;
+    micro_close();
+    CHECK_OK(file_list_open(folder, &list));
+    while (file_list_next(&list)) {
+        CHECK_OK(file_join(folder, list.name, path));
+        CHECK_OK(file_stat(path, &stat));
+        CHECK_OK(stat.folder ? file_remove_folder(path) : file_remove(path));
+    }
+    file_list_close(&list);
+    CHECK(rmdir(folder) == 0);
+}
+
+static void settle(void)
+{
+    do engine_pass();
+    while (engine_moved());
+}
+
+/* K20, K19 after a restart: after SIGTERM the next turn forwards only its new tokens. */
+TEST(after_sigterm_the_next_turn_forwards_only_its_new_tokens)
+{
+    first_up(&(struct micro_setup){ 0 });
+    micro_prompt(&ask, 6 * G + 5, 3, 9);
+    micro_run(&ask);
+    CHECK_EQ(ask.result.source, SOURCE_COLD);
+    restart();
+    micro_continue(&again, &ask, 7, 4);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    CHECK_EQ(again.result.cached, ask.id_count + ask.result.generated - 1);
+    CHECK_EQ(again.result.forwarded, 8);
+    micro_equals_cold(&again);
+    restart();
+    struct micro_ask third = again;                     /* the same request once more        */
+    micro_run(&third);
+    CHECK(third.result.cached > 0 && third.result.cached < third.id_count);
+    CHECK(memcmp(third.out, again.out, sizeof *third.out * again.out_count) == 0);
+    micro_equals_cold(&third);
+    last_down();
+}
+
+/* K21: killed after the write-behind, at most the tokens since are read again. */
+TEST(killed_after_the_write_behind_the_last_written_turn_is_there)
+{
+    first_up(&(struct micro_setup){ .journal_idle_us = 1 });
+    micro_prompt(&ask, 3 * G + 1, 5, 6);
+    micro_run(&ask);
+    u64 until_us = clock_us() + 10000;
+    while (spill_counts().complete == 0 || clock_us() < until_us) settle();
+    micro_continue(&again, &ask, 40, 6);
+    micro_push(&again);
+    for (u32 i = 0; i < 2; i++) engine_pass();          /* in the middle of the next one     */
+    submit_cancel(again.submit);
+    while (!micro_poll(&again)) engine_pass();
+    micro_close();
+    up(folder);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    CHECK(again.result.cached >= ask.id_count + ask.result.generated - 1);
+    micro_equals_cold(&again);
+    last_down();
+}
+
+/* K10: a prompt read twice has an anchor on disk, the third reader starts there. */
+TEST(a_prompt_that_was_read_twice_is_on_disk_for_the_third_reader)
+{
+    first_up(&(struct micro_setup){ 0 });
+    for (u32 i = 0; i < 3; i++) {
+        micro_prompt(&ask, 6 * G + 9, 7, 4);
+        ask.session = 100 + i;
+        ask.mark[0] = (struct turn_mark){ .pos = 1, .kind = MARK_USER };
+        ask.mark_count = 1;
+        micro_run(&ask);
+        CHECK_EQ(ask.result.source, i == 2 ? SOURCE_DISK : SOURCE_COLD);
+        CHECK_EQ(ask.result.cached, i == 2 ? 6 * G : 0);
+        micro_equals_cold(&ask);
+        settle();
+        spill_clear(NULL);
+        settle();
+        tier_clear(NULL);
+        if (i == 1) CHECK(disk_counts().lines_written >= 1);
+        restart();
+    }
+    last_down();
+}
+
+/* K11, its first half: ten prompts of 3 to 12 lines, all answers as before. */
+TEST(ten_conversations_come_back_with_the_same_answers)
+{
+    static struct micro_ask asks[10];
+    first_up(&(struct micro_setup){ .slot_count = 2, .ctx = 640, .park_rows = 8192 });
+    for (u32 i = 0; i < 10; i++) {
+        micro_prompt(&asks[i], (3 + i) * G + 3, 20 + i, 5);
+        micro_run(&asks[i]);
+    }
+    restart();
+    for (u32 i = 0; i < 10; i++) {
+        struct micro_ask same = asks[i];
+        micro_run(&same);
+        CHECK(same.result.cached > 0 && same.result.source != SOURCE_COLD);
+        CHECK(same.out_count == asks[i].out_count);
+        CHECK(memcmp(same.out, asks[i].out, same.out_count * sizeof *same.out) == 0);
+        micro_equals_cold(&same);
+    }
+    last_down();
+}
+
+/* K22: other weights under the same name never see these files; the old ones find them again. */
+TEST(another_models_files_are_not_read_and_are_there_when_it_is_back)
+{
+    first_up(&(struct micro_setup){ .weights = 7 });
+    micro_prompt(&ask, 4 * G, 9, 4);
+    micro_run(&ask);
+    stop();
+    setup.weights = 8;
+    up(folder);
+    again = ask;
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_COLD);
+    CHECK_EQ(pieces_counts().found_at_start, 0);
+    stop();
+    setup.weights = 7;
+    up(folder);
+    again = ask;
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    micro_equals_cold(&again);
+    last_down();
+}
+
+/* K27: gone from every tier in memory, the disk is asked. */
+TEST(what_memory_lost_is_asked_of_the_disk)
+{
+    first_up(&(struct micro_setup){ .journal_idle_us = 1 });
+    micro_prompt(&ask, 5 * G + 2, 11, 5);
+    micro_run(&ask);
+    while (spill_counts().complete == 0) settle();
+    tier_clear(NULL);
+    micro_continue(&again, &ask, 3, 12);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    micro_equals_cold(&again);
+    last_down();
+}
+
+/* K29: a short side request is the last, the conversation is what comes back. */
+TEST(a_side_request_before_the_end_does_not_cost_the_conversation)
+{
+    static struct micro_ask side;
+    first_up(&(struct micro_setup){ 0 });
+    micro_prompt(&ask, 8 * G, 13, 6);
+    micro_run(&ask);
+    micro_prompt(&side, G + 3, 14, 3);
+    micro_run(&side);
+    restart();
+    micro_continue(&again, &ask, 5, 15);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    CHECK_EQ(again.result.cached, ask.id_count + ask.result.generated - 1);
+    micro_equals_cold(&again);
+    last_down();
+}
+
+/* K32: two conversations take turns in one slot and the park holds neither. */
+TEST(two_conversations_in_turn_come_back_from_disk_each_time)
+{
+    static struct micro_ask two[2];
+    first_up(&(struct micro_setup){ .pin_rows = UINT64_MAX, .store_rows = UINT64_MAX,
+                                    .park_rows = 8 * G });
+    for (u32 i = 0; i < 2; i++) {
+        micro_prompt(&two[i], 6 * G, 30 + i, 5);
+        micro_run(&two[i]);
+        settle();
+    }
+    for (u32 round = 0; round < 8; round++) {
+        struct micro_ask *t = &two[round % 2];
+        u64 old = t->id_count + t->result.generated - 1;
+        micro_continue(t, t, 2, 40 + round);
+        micro_run(t);
+        CHECK(t->result.cached >= old * 95 / 100);
+        micro_equals_cold(t);
+        settle();
+    }
+    last_down();
+}
+
+/* A damaged file is a longer prefill, counted, and never another token. */
+TEST(a_damaged_file_is_a_longer_prefill)
+{
+    first_up(&(struct micro_setup){ 0 });
+    micro_prompt(&ask, 6 * G + 5, 3, 9);
+    micro_run(&ask);
+    restart();
+    u32 piece = NONE;
+    for (u32 i = pieces_next(0); i != NONE; i = pieces_next(i + 1))
+        if (pieces_row(i)->kind == FORMAT_CHUNK && pieces_row(i)->lo == 3 * G) piece = i;
+    CHECK(piece != NONE);
+    stop();
+    char name[FORMAT_NAME_BYTES], path[FILE_PATH_BYTES], about[FILE_PATH_BYTES];
+    struct file_list list;
+    up(folder);
+    format_name(FORMAT_CHUNK, pieces_row(piece)->name, name);
+    CHECK_OK(file_list_open(folder, &list));
+    while (file_list_next(&list)) {
+        CHECK_OK(file_join(folder, list.name, about));
+        CHECK_OK(file_join(about, name, path));
+        int fd = -1;
+        if (file_open(path, FILE_OPEN_WRITE, 0600, &fd) != OK) continue;
+        u8 byte;
+        CHECK_OK(file_read_at(fd, 20000, &byte, 1));
+        byte ^= 4;
+        CHECK_OK(file_write_at(fd, 20000, &byte, 1));
+        file_close(fd);
+    }
+    file_list_close(&list);
+    micro_continue(&again, &ask, 7, 4);
+    micro_run(&again);
+    CHECK_EQ(pieces_counts().bad, 1);
+    CHECK(again.result.cached <= 3 * G);
+    micro_equals_cold(&again);
+    last_down();
+}

@@ -1,0 +1,545 @@
+/* tiers/nvme/nvme.c - records to files and back, for the engine. */
+#include "tiers/nvme/nvme.h"
+
+#include "arena/base/clock.h"
+#include "arena/base/log.h"
+#include "arena/table.h"
+#include "tiers/key.h"
+
+#include <string.h>
+
+enum { NVME_PIECES = 16384, NVME_LINES = 65536, NVME_TALKS = 256, NVME_WRITES = 256,
+       NVME_READS = 1024, NVME_SMALL = 1024, NVME_COUNTS_US = 60000000 };
+
+struct load_row {
+    struct nvme_hit hit;
+    struct manifest talk;               /* of the entry, as it was                            */
+    u64 session[2];
+    u64 *keys;                          /* [ctx]                                              */
+    block_id *block;                    /* [ctx / B]                                          */
+    unit_id unit;
+    u32 reads_left;
+    enum err err;
+    bool used, gone;                    /* gone: its turn does not wait any more              */
+};
+
+struct kept_row {                       /* of a record: what is known of its entry            */
+    u64 number;                         /* the record's                                       */
+    u64 saved_rows, saved_us;
+    u64 turn_us;                        /* end of its last turn                               */
+};
+
+static struct {
+    struct nvme_setup set;
+    struct fingerprint place;
+    struct rates rates;
+    struct load_row load[NVME_LOADS];
+    struct kept_row *kept;              /* [record_cap]                                       */
+    struct journal_talk *talk;          /* [record_cap]                                       */
+    u32 *record, *order;                /* [record_cap] of talk i; the plan                   */
+    u64 idle_since_us, counts_us;
+    bool on;
+} own;
+
+/* Small caches (tests, small boards) have small tables. */
+static u32 pieces_of(u64 ctx) { return ctx <= NVME_SMALL ? 1024 : NVME_PIECES; }
+static u32 lines_of(u64 ctx) { return ctx <= NVME_SMALL ? 1024 : NVME_LINES; }
+static u32 talks_of(u64 ctx) { return ctx <= NVME_SMALL ? 32 : NVME_TALKS; }
+
+u64 nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap)
+{
+    u64 blocks = (ctx + shape->block_rows - 1) / shape->block_rows;
+    u64 load = ctx * sizeof(u64) + blocks * sizeof(block_id) + 2 * 64;
+    u64 record = sizeof(struct kept_row) + sizeof(struct journal_talk) + 2 * sizeof(u32);
+    return writer_table_bytes(shape, NVME_WRITES) + reader_table_bytes(shape, NVME_READS) +
+           pieces_table_bytes(pieces_of(ctx)) + transfer_table_bytes(shape, ctx) +
+           count_table_bytes(lines_of(ctx)) + disk_table_bytes(lines_of(ctx)) +
+           spill_table_bytes(talks_of(ctx)) + NVME_LOADS * load + record * record_cap + 16 * 64;
+}
+
+/* ------------------------------------------------------------------ open and close */
+
+static enum err open_tables(void)
+{
+    const struct nvme_setup *s = &own.set;
+    u64 blocks = (s->ctx + state_shape()->block_rows - 1) / state_shape()->block_rows;
+    u32 t = s->table_arena;
+    TRY(arena_table_take(t, "nvme records", sizeof *own.kept, s->record_cap, &own.kept));
+    TRY(arena_table_take(t, "nvme talks", sizeof *own.talk, s->record_cap, &own.talk));
+    TRY(arena_table_take(t, "nvme order", sizeof *own.order, s->record_cap, &own.order));
+    TRY(arena_table_take(t, "nvme saves", sizeof *own.record, s->record_cap, &own.record));
+    for (u32 i = 0; i < NVME_LOADS; i++) {
+        TRY(arena_table_take(t, "load keys", sizeof(u64), s->ctx, &own.load[i].keys));
+        TRY(arena_table_take(t, "load blocks", sizeof(block_id), blocks, &own.load[i].block));
+    }
+    TRY(pieces_open(t, pieces_of(s->ctx), &own.place));
+    TRY(transfer_open(t, s->ctx));
+    TRY(count_open(t, lines_of(s->ctx)));
+    return spill_open(t, talks_of(s->ctx), &own.place, s->knobs.spill_bytes);
+}
+
+static enum err open_all(u64 now_s)
+{
+    const struct nvme_setup *s = &own.set;
+    struct fingerprint_swept swept;
+    TRY(open_tables());
+    TRY(writer_open(&(struct writer_setup){
+        .table_arena = s->table_arena, .row_cap = NVME_WRITES, .place = &own.place,
+        .wake = s->wake, .thread = s->threads, .day_cap_bytes = s->knobs.journal.day_cap_bytes }));
+    TRY(reader_open(&(struct reader_setup){
+        .table_arena = s->table_arena, .row_cap = NVME_READS, .place = &own.place,
+        .wake = s->wake, .thread = s->threads }));
+    TRY(pieces_scan(now_s));
+    TRY(disk_open(s->table_arena, &own.place, &s->knobs.disk));
+    TRY(spill_scan());
+    pieces_sweep();
+    return fingerprint_sweep(&own.place, now_s, 0, &swept);
+}
+
+bool nvme_open(const struct nvme_setup *setup)
+{
+    u64 now_s = (u64)clock_wall_s();
+    memset(&own, 0, sizeof own);
+    own.set = *setup;
+    own.place.lock_fd = -1;
+    if (setup->cache_dir[0] == 0) return false;
+    enum err err = fingerprint_open(setup->cache_dir, state_shape(), &setup->source, now_s,
+                                    &own.place);
+    if (err == OK) err = open_all(now_s);
+    if (err != OK) {
+        log_line(LOG_LEVEL_WARN, "cache folder %s: disk and spill tiers are off: %s",
+                 setup->cache_dir, err_last()->text);
+        writer_close();
+        reader_close();
+        fingerprint_close(&own.place, now_s);
+        return false;
+    }
+    own.on = true;
+    struct pieces_counts found = pieces_counts();
+    log_line(LOG_LEVEL_INFO, "cache folder %s: %u files, %llu MiB, %u conversations",
+             own.place.folder, found.rows,
+             (ull)((found.disk_bytes + found.spill_bytes) / MIB), spill_counts().rows);
+    return true;
+}
+
+void nvme_close(void)
+{
+    if (!own.on) return;
+    if (!own.set.threads)
+        while (reader_step()) continue;
+    while (writer_pending() > 0 && writer_drain(UINT64_MAX)) journal_answers();
+    writer_close();
+    reader_close();
+    for (u32 i = 0; i < NVME_LOADS; i++) {      /* reads that were under way                  */
+        struct load_row *r = &own.load[i];
+        if (!r->used) continue;
+        u64 b = state_shape()->block_rows;
+        for (u64 k = 0; k * b < r->hit.start; k++)
+            arena_blocks_drop(state_blocks_arena(), r->block[k], HOLD_WRITING);
+        arena_slots_drop(state_sections_arena(), r->unit, HOLD_WRITING);
+        r->used = false;
+    }
+    spill_close();
+    fingerprint_close(&own.place, (u64)clock_wall_s());
+    own.on = false;
+}
+
+bool nvme_on(void) { return own.on; }
+
+/* ------------------------------------------------------------------ find */
+
+/* A record in memory holds as much of that session. */
+static bool in_memory(const u64 session[2], u64 rows)
+{
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1))
+        if (record_session(r, session) && record_rows(r) >= rows) return true;
+    return false;
+}
+
+/* The session's own entry at its last anchor, when the prompt begins with its first line. */
+static bool find_whole(const struct tier_prompt *prompt, const u64 (*lines)[2], u64 line_count,
+                       struct nvme_hit *out)
+{
+    u32 row = spill_session(prompt->session);
+    if (row == NONE || line_count == 0) return false;
+    const struct spill_row *r = spill_at(row);
+    if (r->top == NONE || in_memory(prompt->session, r->talk.length)) return false;
+    u32 first = r->top;
+    while (pieces_row(first)->lo > 0) first = pieces_below(first);      /* ends: lo falls     */
+    if (memcmp(pieces_row(first)->name, lines[0], sizeof lines[0]) != 0) return false;
+    struct spill_hit end;
+    if (!spill_end(row, &end) || end.start >= own.set.ctx) return false;
+    *out = (struct nvme_hit){ .anchor = end.anchor, .cover = end.cover, .row = row,
+                              .start = end.start, .whole = true };
+    return rates_worth(&own.rates, end.bytes, end.start);
+}
+
+bool nvme_find(const struct tier_prompt *prompt, u64 best_start, u32 tries, struct nvme_hit *out)
+{
+    u64 line_count, limit = prompt->count - 1;
+    struct disk_hit disk;
+    struct spill_hit spill;
+    if (!own.on || tries >= NVME_TRIES) return false;
+    const u64 (*lines)[2] = transfer_prompt(prompt->keys, prompt->count, &line_count);
+    spill_find(lines, prompt->keys, limit, best_start, &own.rates, &spill);
+    disk_find(lines, limit, MAX(best_start, spill.start), &own.rates, &disk);
+    bool whole = tries == 0 && find_whole(prompt, lines, line_count, out);
+    u64 exact = disk.anchor != NONE ? disk.start : spill.start;
+    if (whole && out->start > exact) return true;
+    if (disk.anchor != NONE) {
+        *out = (struct nvme_hit){ .anchor = disk.anchor, .cover = NONE, .row = NONE,
+                                  .start = disk.start };
+        return true;
+    }
+    if (spill.row == NONE) return false;
+    *out = (struct nvme_hit){ .anchor = spill.anchor, .cover = spill.cover, .row = spill.row,
+                              .start = spill.start };
+    return true;
+}
+
+/* ------------------------------------------------------------------ load */
+
+static void let_go(struct load_row *r)
+{
+    u64 b = state_shape()->block_rows;
+    for (u64 k = 0; k * b < r->hit.start; k++)
+        arena_blocks_drop(state_blocks_arena(), r->block[k], HOLD_WRITING);
+    arena_slots_drop(state_sections_arena(), r->unit, HOLD_WRITING);
+    r->used = false;
+}
+
+static enum err take_memory(struct load_row *r)
+{
+    u64 b = state_shape()->block_rows, taken = 0;
+    enum err err = arena_slots_take(state_sections_arena(), HOLD_WRITING, &r->unit);
+    if (err != OK) return err;
+    for (; err == OK && taken * b < r->hit.start; taken += err == OK)
+        err = arena_blocks_take(state_blocks_arena(), HOLD_WRITING, &r->block[taken]);
+    if (err == OK) return OK;
+    while (taken-- > 0)
+        arena_blocks_drop(state_blocks_arena(), r->block[taken], HOLD_WRITING);
+    arena_slots_drop(state_sections_arena(), r->unit, HOLD_WRITING);
+    return err;
+}
+
+enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt, u32 *load_out)
+{
+    u32 at = 0;
+    while (at < NVME_LOADS && own.load[at].used) at++;
+    if (at == NVME_LOADS) return fail(ERR_FULL, "%u restores are under way", NVME_LOADS);
+    struct load_row *r = &own.load[at];
+    *r = (struct load_row){ .hit = *hit, .keys = r->keys, .block = r->block,
+                            .session = { prompt->session[0], prompt->session[1] } };
+    TRY(take_memory(r));
+    if (!hit->whole) memcpy(r->keys, prompt->keys, hit->start * sizeof *r->keys);
+    struct transfer_ask ask = { .owner = at, .anchor = hit->anchor, .cover = hit->cover,
+                                .keys = hit->whole ? NULL : r->keys,
+                                .learn = hit->whole ? r->keys : NULL,
+                                .block = r->block, .unit = r->unit };
+    if (!transfer_load(&ask, &r->reads_left)) {
+        let_go(r);
+        return fail(ERR_FULL, "the I/O thread has no room for this restore");
+    }
+    if (hit->row != NONE) {
+        r->talk = spill_at(hit->row)->talk;
+        spill_at(hit->row)->reads++;
+    }
+    r->used = true;
+    *load_out = at;
+    return OK;
+}
+
+/* Whole conversations bring their own ids: what they are was hashed into the anchor's name. */
+static bool ids_are_its(const struct load_row *r)
+{
+    u64 line_count, name[2];
+    if (!r->hit.whole) return true;
+    transfer_name(transfer_prompt(r->keys, r->hit.start, &line_count), r->keys, r->hit.start, name);
+    return memcmp(name, pieces_row(r->hit.anchor)->name, sizeof name) == 0;
+}
+
+static enum anchor_kind kind_of(const struct load_row *r)
+{
+    if (r->hit.row == NONE) return ANCHOR_GRID;
+    const struct manifest *m = &r->talk;
+    for (u32 i = 0; i < m->anchor_count; i++)
+        if (m->anchor[i].pos == r->hit.start && m->anchor[i].kind < ANCHOR_KIND_COUNT &&
+            m->anchor[i].kind != ANCHOR_FREE) return (enum anchor_kind)m->anchor[i].kind;
+    return ANCHOR_TURN;
+}
+
+/* What was read stands aside as a record from now on. */
+static enum err adopt(struct load_row *r, u64 now_us, u32 *record_out)
+{
+    struct record_found found = { .session = { r->session[0], r->session[1] },
+                                  .taint = UINT64_MAX, .block = r->block, .rows = r->hit.start,
+                                  .unit = r->unit, .kind = kind_of(r) };
+    if (r->hit.row != NONE) {
+        const struct manifest *m = &r->talk;
+        found.head_pos = m->head_pos <= found.rows ? m->head_pos : 0;
+        found.taint = m->taint < found.rows ? m->taint : UINT64_MAX;
+    }
+    key_put(state_blocks_arena(), state_shape()->block_rows, r->block, 0, r->keys, r->hit.start);
+    TRY(record_adopt(&found, HOLD_PARK, now_us, record_out));
+    struct generation_list *list = record_generations(*record_out);
+    bool its = r->hit.row != NONE && spill_is(r->hit.row, &r->talk);
+    if (its && spill_generations(r->hit.row, r->hit.start, list) != OK)
+        log_line(LOG_LEVEL_WARN, "spill: generations: %s", err_last()->text);
+    struct kept_row *k = &own.kept[*record_out];
+    *k = (struct kept_row){ .number = record_at(*record_out)->number };
+    if (its && record_session(*record_out, r->talk.session)) k->saved_rows = r->hit.start;
+    return OK;
+}
+
+enum nvme_state nvme_loaded(u32 load, u64 now_us, u32 *record_out, enum tier_source *source_out)
+{
+    struct load_row *r = &own.load[load];
+    ASSERT(r->used);
+    if (r->reads_left > 0) return NVME_LOADING;
+    bool spill = r->hit.row != NONE;
+    u64 now_s = (u64)clock_wall_s();
+    if (r->err == OK && !ids_are_its(r)) r->err = fail(ERR_STALE, "its ids are not its name's");
+    if (r->err == OK && !r->gone) r->err = adopt(r, now_us, record_out);
+    if (spill && spill_is(r->hit.row, &r->talk)) {
+        struct spill_hit hit = { .row = r->hit.row, .anchor = r->hit.anchor };
+        spill_served(&hit, r->err == OK, now_s);
+        if (spill_at(r->hit.row)->reads > 0) spill_at(r->hit.row)->reads--;
+    } else if (!spill) {
+        struct disk_hit hit = { .anchor = r->hit.anchor };
+        disk_served(&hit, r->err == OK, now_s);
+    }
+    pieces_release(r->hit.anchor);
+    let_go(r);
+    spill_check();
+    if (r->err != OK || r->gone) return NVME_FAILED;
+    *source_out = spill ? TIER_SPILL : TIER_DISK;
+    return NVME_LOADED;
+}
+
+void nvme_abandon(u32 load) { own.load[load].gone = true; }
+
+static bool read_answers(u64 now_us)
+{
+    struct reader_answer answer;
+    bool any = false;
+    if (!own.set.threads)
+        while (reader_step()) continue;
+    while (reader_done(&answer)) {
+        struct load_row *r = &own.load[answer.owner];
+        any = true;
+        if (answer.err == OK) rates_read(&own.rates, answer.bytes, answer.us);
+        else if (r->err == OK) r->err = answer.err;
+        if (--r->reads_left == 0) pieces_hold(r->hit.anchor);   /* until nvme_loaded          */
+        transfer_answer(&answer);
+        u32 record;
+        enum tier_source source;
+        if (r->reads_left == 0 && r->gone) nvme_loaded(answer.owner, now_us, &record, &source);
+    }
+    return any;
+}
+
+/* ------------------------------------------------------------------ write */
+
+void nvme_plan(const struct tier_prompt *prompt, u64 start, u64 last_user_pos,
+               struct count_plan *out)
+{
+    u64 line_count;
+    *out = (struct count_plan){ .count = 0 };
+    if (!own.on) return;
+    struct count_prompt p = { .count = prompt->count, .start = start,
+                              .last_user_pos = last_user_pos };
+    p.lines = transfer_prompt(prompt->keys, prompt->count, &line_count);
+    p.line_count = line_count;
+    p.first_long = start < state_shape()->grid_rows && spill_session(prompt->session) == NONE;
+    disk_plan(&p, (u64)clock_wall_s(), out);
+}
+
+void nvme_line(u32 record, u64 pos)
+{
+    u32 count;
+    u64 rows;
+    struct anchor_list list = record_anchors(record);
+    u32 at = anchors_at(&list, pos);
+    if (!own.on || at == NONE || record_at(record)->taint < pos) return;
+    if (record_at(record)->slot != NONE) state_freeze(record_at(record)->slot, pos);
+    struct transfer_rows from = { record_blocks(record, &count, &rows), pos };
+    ASSERT(pos <= rows);
+    disk_line(&from, list.row[at].unit, (u64)clock_wall_s());
+}
+
+static struct kept_row *kept_of(u32 record)
+{
+    struct kept_row *k = &own.kept[record];
+    if (k->number != record_at(record)->number)
+        *k = (struct kept_row){ .number = record_at(record)->number };
+    return k;
+}
+
+void nvme_turn_over(u32 record, u64 now_us)
+{
+    if (own.on && record != NONE) kept_of(record)->turn_us = now_us;
+}
+
+void nvme_prefilled(u64 tokens, u64 us)
+{
+    if (own.on) rates_prefill(&own.rates, tokens, us);
+}
+
+static struct spill_source source_of(u32 record, struct anchor_list *anchors, bool always)
+{
+    const struct record_row *r = record_at(record);
+    u32 count;
+    u64 rows;
+    const block_id *block = record_blocks(record, &count, &rows);
+    if (r->slot != NONE) state_freeze(r->slot, rows);
+    *anchors = record_anchors(record);
+    return (struct spill_source){
+        .session = { r->session[0], r->session[1] }, .rows = { block, rows }, .anchors = anchors,
+        .generations = record_generations(record), .head_pos = r->head_pos, .taint = r->taint,
+        .hits = r->hits, .always = always, .from = MIN(kept_of(record)->saved_rows, rows),
+    };
+}
+
+static bool save(u32 record, u64 now_us, bool always)
+{
+    struct anchor_list anchors;
+    u32 row;
+    struct spill_source source = source_of(record, &anchors, always);
+    if (spill_save(&source, (u64)clock_wall_s(), &row) != OK) return false;
+    kept_of(record)->saved_rows = source.rows.rows;
+    kept_of(record)->saved_us = now_us;
+    return true;
+}
+
+/* Conversations that may be written: never guests, tails, or what only repeats another record. */
+static bool writable(u32 record)
+{
+    const struct record_row *r = record_at(record);
+    struct anchor_list list = record_anchors(record);
+    bool class = r->class == HOLD_LIVE || r->class == HOLD_PARK;
+    return class && !r->busy && !r->guest && !r->tail && anchors_count(&list) > 0 &&
+           record_rows(record) > 0;
+}
+
+/* The record of its session that was used last. */
+static bool newest(u32 record)
+{
+    const struct record_row *mine = record_at(record);
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1))
+        if (r != record && writable(r) && record_session(r, mine->session) &&
+            record_at(r)->used_us > mine->used_us) return false;
+    return true;
+}
+
+void nvme_displaced(u32 record, u64 kept_rows)
+{
+    u64 rows = record_rows(record);
+    if (!own.on || own.set.knobs.spill_bytes == 0 || kept_rows >= rows || !writable(record)) return;
+    if (rows < own.set.knobs.spill_rows_min || kept_of(record)->saved_rows >= rows) return;
+    save(record, clock_us(), true);
+}
+
+/* A save of the session failed or was evicted: what was thought written is not. */
+static void check_saved(u32 record, struct kept_row *k, bool saving)
+{
+    u32 row = spill_session(record_at(record)->session);
+    if (saving || k->saved_rows == 0) return;
+    if (row == NONE || spill_at(row)->talk.length < k->saved_rows) k->saved_rows = 0;
+}
+
+static u32 list_talks(void)
+{
+    u32 count = 0;
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
+        if (!writable(r) || !newest(r)) continue;
+        struct kept_row *k = kept_of(r);
+        bool saving = spill_saving(record_at(r)->session);
+        check_saved(r, k, saving);
+        own.record[count] = r;
+        own.talk[count++] = (struct journal_talk){
+            .rows = record_rows(r), .written = MIN(k->saved_rows, record_rows(r)),
+            .saved_us = k->saved_us, .turn_us = k->turn_us, .saving = saving,
+            .parked = record_at(r)->class == HOLD_PARK,
+        };
+    }
+    return count;
+}
+
+bool nvme_pass(u64 now_us, bool busy)
+{
+    if (!own.on) return false;
+    bool moved = read_answers(now_us);
+    if (!own.set.threads)
+        while (writer_step()) continue;
+    moved = journal_answers() || moved;
+    if (busy) own.idle_since_us = 0;
+    else if (own.idle_since_us == 0) own.idle_since_us = MAX(now_us, 1u);
+    if (own.set.knobs.spill_bytes == 0) return moved;
+    u32 count = list_talks();
+    u32 due = journal_plan(own.talk, count, &own.set.knobs.journal, now_us, own.idle_since_us,
+                           writer_counts().day_bytes, own.order);
+    for (u32 i = 0; i < due; i++) {
+        u32 record = own.record[own.order[i]];
+        moved = save(record, now_us, false) || moved;
+        kept_of(record)->saved_us = now_us;     /* refused: again after every_us              */
+        }
+    if (now_us - own.counts_us >= NVME_COUNTS_US && count_rows() > 0 && disk_counts_save())
+        own.counts_us = now_us;
+    return moved;
+}
+
+u64 nvme_due_us(void)
+{
+    if (!own.on || own.set.knobs.spill_bytes == 0) return UINT64_MAX;
+    return journal_due_us(own.talk, list_talks(), &own.set.knobs.journal, own.idle_since_us);
+}
+
+/* ------------------------------------------------------------------ drain and clear */
+
+/* Live before parked, then by last use. */
+static bool before(u32 a, u32 b)
+{
+    const struct record_row *x = record_at(a), *y = record_at(b);
+    return x->class != y->class ? x->class == HOLD_LIVE : x->used_us > y->used_us;
+}
+
+void nvme_drain(u64 deadline_us, struct journal_drained *out)
+{
+    u32 count = 0;
+    *out = (struct journal_drained){ 0 };
+    if (!own.on) return;
+    writer_drain(deadline_us);
+    journal_answers();
+    for (u32 r = record_next(0); r != NONE && own.set.knobs.spill_bytes > 0;
+         r = record_next(r + 1)) {
+        if (!writable(r) || !newest(r)) continue;
+        check_saved(r, kept_of(r), false);
+        if (kept_of(r)->saved_rows >= record_rows(r)) continue;
+        u32 at = count++;
+        for (; at > 0 && before(r, own.order[at - 1]); at--) own.order[at] = own.order[at - 1];
+        own.order[at] = r;
+    }
+    for (u32 i = 0; i < count; i++) {
+        struct anchor_list anchors;
+        struct journal_drained one;
+        struct spill_source source = source_of(own.order[i], &anchors, true);
+        journal_drain(&source, 1, deadline_us, (u64)clock_wall_s(), &one);
+        out->saved += one.saved;
+        out->missed += one.missed;
+    }
+    if (disk_counts_save()) writer_drain(deadline_us);
+    journal_answers();
+}
+
+u64 nvme_clear(bool disk, bool spill, const u64 session[2])
+{
+    if (!own.on) return 0;
+    struct pieces_counts was = pieces_counts();
+    if (spill) spill_clear(session);
+    if (disk && session == NULL) {
+        pieces_clear();
+        count_clear();
+    }
+    struct pieces_counts is = pieces_counts();
+    return was.disk_bytes + was.spill_bytes - is.disk_bytes - is.spill_bytes;
+}

@@ -1,0 +1,78 @@
+/* tiers/nvme/nvme.h - the NVMe tiers as the engine sees them: open, find, load, lines, write-behind,
+ * drain, clear.
+ *
+ * What comes from files becomes a record aside (class park), which the turn that asked for it then
+ * takes or forks like any other.  While it is read its blocks and its unit are held as something on
+ * its way (HOLD_WRITING, node `staging`) and its turn waits in LOADING; other slots go on.  Off
+ * (no folder, locked, not private, not row-invariant): nothing is found and nothing written.
+ * Engine thread. */
+#ifndef NVME_NVME_H
+#define NVME_NVME_H
+
+#include "tiers/nvme/journal.h"
+#include "tiers/record.h"
+#include "tiers/resident.h"
+
+enum { NVME_LOADS = 2, NVME_TRIES = 3 };
+
+struct nvme_knobs {
+    struct disk_knobs disk;
+    struct journal_knobs journal;       /* day_cap_bytes and row_bytes too                    */
+    u64 spill_bytes;                    /* 0: no spill                                        */
+    u64 spill_rows_min;                 /* a displaced conversation has at least so many      */
+};
+struct nvme_setup {
+    u32 table_arena, record_cap;
+    u64 ctx;
+    const char *cache_dir;              /* "": off                                            */
+    struct fingerprint_source source;
+    struct nvme_knobs knobs;
+    struct ring_wake *wake;             /* the engine's                                       */
+    bool threads;                       /* false: nvme_pass does the work (tests)             */
+};
+
+u64  nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap);
+/* After record_open.  False: off, and the log says why. */
+bool nvme_open(const struct nvme_setup *setup);
+void nvme_close(void);
+bool nvme_on(void);
+
+struct nvme_hit {
+    u32 anchor, cover;                  /* pieces                                             */
+    u32 row;                            /* spill entry, or NONE: the disk tier's              */
+    u64 start;                          /* rows of the record to be                           */
+    bool whole;                         /* its own ids, to be aligned with the prompt later   */
+};
+/* What starts above `best_start`; `tries` loads were made for this turn.  First of all the whole
+ * conversation of this session, when it begins like the prompt and no record holds it.  False:
+ * nothing worth it. */
+bool nvme_find(const struct tier_prompt *prompt, u64 best_start, u32 tries, struct nvme_hit *out);
+/* Takes blocks and a unit and queues the reads; inside a gate.  *load_out names it from now on.
+ * ERR_FULL, ERR_MEMORY: nothing is held. */
+MUST_USE enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt,
+                            u32 *load_out);
+
+enum nvme_state { NVME_LOADING, NVME_LOADED, NVME_FAILED };
+/* How a load stands.  LOADED: *record_out is the record; LOADED and FAILED: its row is free. */
+enum nvme_state nvme_loaded(u32 load, u64 now_us, u32 *record_out, enum tier_source *source_out);
+void nvme_abandon(u32 load);            /* its turn is gone: what comes is let go             */
+
+/* The prompt goes on from `start`: counted, and the lines that get an anchor. */
+void nvme_plan(const struct tier_prompt *prompt, u64 start, u64 last_user_pos,
+               struct count_plan *out);
+/* The slot's record has passed a planned line and has an anchor there. */
+void nvme_line(u32 record, u64 pos);
+void nvme_turn_over(u32 record, u64 now_us);
+/* A conversation leaves its slot and only `kept_rows` of it stay in memory. */
+void nvme_displaced(u32 record, u64 kept_rows);
+void nvme_prefilled(u64 tokens, u64 us);        /* for the rate                               */
+
+/* Answers of both threads, and the write-behind; `busy`: some turn runs.  True: something moved. */
+bool nvme_pass(u64 now_us, bool busy);
+u64  nvme_due_us(void);                 /* when nvme_pass may have more to do                 */
+/* Everything that may be kept, by last use, live before parked, until the deadline. */
+void nvme_drain(u64 deadline_us, struct journal_drained *out);
+/* Forgets a session's entries, or with NULL everything of both tiers.  Bytes freed. */
+u64  nvme_clear(bool disk, bool spill, const u64 session[2]);
+
+#endif
