@@ -303,8 +303,8 @@ static enum err clear(struct engine *e, const struct command_row *row, struct js
     u32 at = 0;
     while (at < COUNT_OF(tiers) && strcmp(row->tier, tiers[at].name) != 0) at++;
     if (at == COUNT_OF(tiers))
-        return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park, store, disk or spill",
-                    row->tier);
+        return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park, store, disk "
+                    "or spill", row->tier);
     hash_128(row->session, strlen(row->session), session);
     const u64 *which = row->session[0] == 0 ? NULL : session;
     u32 cleared = tier_clear_of(tiers[at].classes, which);
@@ -313,7 +313,7 @@ static enum err clear(struct engine *e, const struct command_row *row, struct js
         if (e->slot_turn[slot] == NONE && resident_record(slot) == NONE) slot_drop(slot);
     json_put_object(out);
     put_u64(out, "records", cleared);
-    put_u64(out, "file_bytes", bytes);
+    if (nvme_on()) put_u64(out, "file_bytes", bytes);
     json_put_object_end(out);
     e->check = true;
     return OK;

@@ -43,7 +43,8 @@ u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_coun
     struct tier_setup tiers = { .slot_count = slot_count, .ctx = ctx,
                                 .record_cap = record_row_count(profile, slot_count) };
     return turn_table_bytes(turn_rows) + ledger_table_bytes() +
-           tier_table_bytes(&tiers, block_rows, grid_rows) + nvme_bytes(profile, ctx, tiers.record_cap) +
+           tier_table_bytes(&tiers, block_rows, grid_rows) +
+           nvme_bytes(profile, ctx, tiers.record_cap) +
            2 * ctx * sizeof(u64) +
            slot_count * ctx * sizeof(u32) + (u64)slot_count * vocab * sizeof(f32) +
            8ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;

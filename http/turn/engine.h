@@ -23,7 +23,8 @@ struct engine_setup {
     bool io_threads;                /* false: passes read and write files (tests)             */
 };
 
-/* After model_open.  Bytes of a table arena that turn_open(turn_rows), command_open and engine_open take together. */
+/* After model_open.  Bytes of a table arena that
+ * turn_open(turn_rows), command_open and engine_open take together. */
 u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
                        u32 vocab, u32 block_rows, u32 grid_rows);
 /* Slots of the guests' that a profile asks for: 0 or 1. */

@@ -1,4 +1,4 @@
-/* tests/http/nvme_turns.c - turns over restarts: what the NVMe tiers give back equals a cold run. */
+/* tests/http/nvme_turns.c - turns over restarts: what the NVMe tiers give back equals cold. */
 #include "tests/micro.h"
 
 #include <unistd.h>

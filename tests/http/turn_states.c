@@ -425,7 +425,7 @@ TEST(commands_are_answered_between_passes)
     free(text);
     CHECK_EQ(record_count(), 0);
     CHECK_EQ(arena_blocks_used(state_blocks_arena()), 0);
-    CHECK(command(COMMAND_CLEAR, "", "spill") == NULL);
+    CHECK(command(COMMAND_CLEAR, "", "disc") == NULL);
     micro_run(&ask);
     CHECK_EQ(ask.result.source, SOURCE_COLD);
     micro_close();

@@ -98,7 +98,7 @@ TEST(growing_writes_what_is_new_and_removes_what_it_replaces)
     nvme_settle();
     u64 files = writer_counts().files;
     talk_grow(&a, 75, 1);
-    anchors_drop(&a.list, state_sections_arena(), 2, HOLD_ANCHOR);   /* the older end                     */
+    anchors_drop(&a.list, state_sections_arena(), 2, HOLD_ANCHOR);      /* the older end */
     talk_anchor(&a, 75, ANCHOR_END);
     save(&a);
     nvme_settle();
@@ -121,8 +121,8 @@ TEST(growing_writes_what_is_new_and_removes_what_it_replaces)
     down();
 }
 
-/* K32, K25: two conversations share a head; over its cap the tier drops the less valuable, never one
- * that is being read. */
+/* K32, K25: two conversations share a head; over its cap the tier drops the less valuable, never
+ * one that is being read. */
 TEST(two_conversations_share_their_head_and_one_goes_alone)
 {
     up();

@@ -1,5 +1,5 @@
-/* tiers/nvme/nvme.h - the NVMe tiers as the engine sees them: open, find, load, lines, write-behind,
- * drain, clear.
+/* tiers/nvme/nvme.h - the NVMe tiers as the engine sees them: open, find, load, lines,
+ * write-behind, drain, clear.
  *
  * What comes from files becomes a record aside (class park), which the turn that asked for it then
  * takes or forks like any other.  While it is read its blocks and its unit are held as something on

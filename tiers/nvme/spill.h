@@ -66,7 +66,8 @@ bool spill_busy(void);                  /* a save is under way                  
 /* The best start above `best_start` and at most `limit`; reads tables only. */
 void spill_find(const u64 (*lines)[2], const u64 *keys, u64 limit, u64 best_start,
                 const struct rates *rates, struct spill_hit *out);
-/* An entry's last anchor whose files are there; false: none.  A save of that session is under way. */
+/* An entry's last anchor whose files are there; false: none.  Whether a save of that session is
+ * under way. */
 bool spill_end(u32 row, struct spill_hit *out);
 bool spill_saving(const u64 session[2]);
 /* The generations of an entry up to a start, from its file, into an empty list. */

@@ -157,7 +157,8 @@ static void submit(const struct transfer_ask *ask, u32 piece, u64 rows_hi)
         .owner = ask->owner, .piece = piece, .kind = (enum format_kind)r->kind, .lo = r->lo,
         .hi = r->hi, .rows_hi = MIN(rows_hi, r->hi), .hash = { r->name[0], r->name[1] },
         .keys = ask->keys == NULL ? NULL : ask->keys + r->lo,
-        .learn = ask->learn == NULL ? NULL : ask->learn + r->lo, .block = ask->block + r->lo / state_shape()->block_rows,
+        .learn = ask->learn == NULL ? NULL : ask->learn + r->lo,
+        .block = ask->block + r->lo / state_shape()->block_rows,
         .unit = ask->unit,
     };
     pieces_hold(piece);
