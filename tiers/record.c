@@ -313,6 +313,7 @@ enum err record_adopt(const struct record_found *found, enum holder class, u64 n
     arena_slots_hold(state_sections_arena(), found->unit, class);
     u32 at = anchors_take(&anchors, found->rows, found->unit, found->kind, false);
     ASSERT(at != NONE);
+    keep_first(made);
     *out = made;
     return OK;
 }
