@@ -72,11 +72,12 @@ static void script_draw(struct sim_script *s, u64 seed, u32 setups, u32 turns)
 #define DRAW(below) (bits = rng_u64(seed, index++), bits % (below))
     s->count = 0;
     s->setup = (u32)DRAW(setups);
-    bool parallel = DRAW(2) == 0;
+    bool parallel = DRAW(2) == 0, squeezed = DRAW(8) == 0;
     while (had < turns && s->count < SIM_OPS) {
         struct sim_op *op = &s->op[s->count++];
         memset(op, 0, sizeof *op);
         op->kind = (u8)draw_kind(rng_u64(seed, index++));
+        if (squeezed && s->count % 2 == 0) op->kind = SIM_CAP;      /* before every turn */
         client = DRAW(2) == 0 ? client : DRAW(SIM_CLIENTS);     /* most go on with the same one */
         op->client = (u8)client;
         op->at = (u16)DRAW(1000);

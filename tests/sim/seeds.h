@@ -151,7 +151,8 @@ static __attribute__((unused)) void seeds_report(const struct sim_sum *s, f64 sp
     for (u32 i = 0; i < SOURCE_COUNT; i++)
         fprintf(stderr, " %s %llu", turn_source_word[i], (ull)s->source[i]);
     fprintf(stderr, "; cancelled %llu, refused %llu, ended by memory %llu, records compared %llu, "
-            "aligned %llu, hidden ids %llu, resumes within the bound %llu, from clean lines %llu\n", (ull)s->cancelled,
+            "aligned %llu, hidden ids %llu, resumes within the bound %llu, from clean lines %llu\n",
+            (ull)s->cancelled,
             (ull)s->refused, (ull)s->by_memory, (ull)s->records_checked, (ull)s->aligned,
             (ull)s->hidden, (ull)s->bounded, (ull)s->clean);
 }

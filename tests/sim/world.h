@@ -46,12 +46,17 @@ static void turn_over(struct client *c)
     c->count += c->ask.out_count;
 }
 
+static bool idle(void)
+{
+    for (u32 i = 0; i < SIM_ALL; i++)
+        if (world.client[i].busy) return false;
+    return true;
+}
+
 /* Once a turn was admitted after a change of caps and nothing runs, no node is over its own. */
 static void check_caps(void)
 {
-    for (u32 i = 0; i < SIM_ALL; i++)
-        if (world.client[i].busy) return;
-    if (micro.graph.history.count == world.capped_number) return;
+    if (!idle() || micro.graph.history.count == world.capped_number) return;
     if (budget_history_row(&micro.graph.history, 0)->kind != GATE_ADMIT) return;
     budget_graph_refresh(&micro.graph);
     for (u32 i = 0; i < micro.graph.node_count; i++) {
@@ -249,30 +254,46 @@ static void ask(const struct sim_op *op)
 
 /* ------------------------------------------------------------------ what befalls the engine */
 
+/* Carries out a command between passes; its error. */
+static enum err command(enum command_op op, const char *tier, const char *text)
+{
+    u32 index = command_take();
+    CHECK(index != NONE);
+    struct command_row *row = command_at(index);
+    row->op = op;
+    snprintf(row->tier, sizeof row->tier, "%s", tier);
+    snprintf(row->session, sizeof row->session, "%s", text);
+    command_push(index);
+    while (row->state != COMMAND_DONE) world_pass();
+    enum err err = row->error;
+    command_release(index);
+    return err;
+}
+
+/* Half of them by `mem set`, which takes what is over at once; the others wait for a gate. */
 static void set_cap(const struct sim_op *op)
 {
-    static const char *const names[] = { "anchors", "caches", "stash", "pin", "park", "store" };
+    static const char *const names[] = { "anchors", "caches", "stash", "pin", "park", "store",
+                                         "anchors", "kv" };
     u32 node = budget_graph_find(&micro.graph, names[op->at % COUNT_OF(names)]);
     if (node == NONE) node = budget_graph_find(&micro.graph, "anchors");
-    u64 unit = MAX(micro.graph.node[node].unit_bytes, 4096u);
+    struct budget_node *n = &micro.graph.node[node];
+    u64 unit = MAX(n->unit_bytes, 4096u), before = n->cap_bytes;
     u64 cap = op->salt % 3 == 0 ? 0 : op->salt % 3 == 1 ? unit : op->count * unit;
+    char text[32];
     world.pressed = true;
-    u64 before = micro.graph.node[node].cap_bytes;      /* refused: under a reserve */
-    if (budget_graph_cap(&micro.graph, node, cap) != OK)
-        CHECK_EQ(micro.graph.node[node].cap_bytes, before);
+    if (n->node_class == CLASS_LIVE) cap = (20u + op->count) * unit;
+    snprintf(text, sizeof text, "%llu", (ull)cap);
+    if (op->salt % 7 == 6) snprintf(text, sizeof text, "none");
+    bool now = op->client % 2 == 1;
+    enum err err = now ? command(COMMAND_SET, n->name, text)
+                       : budget_graph_cap(&micro.graph, node, cap);
+    if (err != OK) CHECK_EQ(n->cap_bytes, before);      /* refused: under a reserve */
+    else if (now && idle()) CHECK(n->used_bytes <= n->cap_bytes);
     world.capped_number = micro.graph.history.count;
 }
 
-static void clear_all(void)
-{
-    u32 command = command_take();
-    CHECK(command != NONE);
-    command_at(command)->op = COMMAND_CLEAR;
-    command_push(command);
-    while (command_at(command)->state != COMMAND_DONE) world_pass();
-    CHECK_EQ(command_at(command)->error, OK);
-    command_release(command);
-}
+static void clear_all(void) { CHECK_OK(command(COMMAND_CLEAR, "", "")); }
 
 static void forget(const struct sim_op *op)
 {
