@@ -310,9 +310,12 @@ enum err record_adopt(const struct record_found *found, enum holder class, u64 n
     freeze(found->block, found->rows);
     hold_all(found->block, count, class);
     struct anchor_list anchors = record_anchors(made);
-    arena_slots_hold(state_sections_arena(), found->unit, class);
-    u32 at = anchors_take(&anchors, found->rows, found->unit, found->kind, false);
-    ASSERT(at != NONE);
+    ASSERT(found->anchor_count > 0 && found->anchor_count <= anchors.row_cap);
+    for (u32 i = 0; i < found->anchor_count; i++) {
+        const struct record_found_anchor *a = &found->anchor[i];
+        arena_slots_hold(state_sections_arena(), a->unit, class);
+        anchors_take(&anchors, a->pos, a->unit, a->kind, a->head);
+    }
     keep_first(made);
     *out = made;
     return OK;

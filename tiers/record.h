@@ -80,7 +80,9 @@ MUST_USE enum err record_branch(u32 source, u64 pos, enum holder class, u32 *out
 struct record_found {
     u64 session[2], head_pos, taint;
     const block_id *block; u64 rows;
-    unit_id unit; enum anchor_kind kind;        /* the sections at `rows`                     */
+    const struct record_found_anchor { unit_id unit; u64 pos; enum anchor_kind kind; bool head; }
+        *anchor;                        /* [anchor_count] ascending, the last one at `rows`   */
+    u32 anchor_count;
 };
 MUST_USE enum err record_adopt(const struct record_found *found, enum holder class, u64 now_us,
                                u32 *out);

@@ -32,7 +32,7 @@ bool load_start(struct engine *e, struct turn_row *turn, const struct tier_promp
     turn->loads++;
     u64 blocks = (found.start + block_rows - 1) / block_rows;
     u64 bytes = blocks * arena_row(state_blocks_arena())->unit_bytes;
-    u64 unit_bytes = arena_row(state_sections_arena())->unit_bytes;
+    u64 unit_bytes = found.units * arena_row(state_sections_arena())->unit_bytes;
     struct load_owner owner = { .hit = &found, .prompt = prompt, .load = NONE };
     struct budget_want want[2] = {
         { .node = aside_node(HOLD_PARK), .arena = state_sections_arena(), .must = true,

@@ -17,9 +17,11 @@ struct load_row {
     u64 session[2];
     u64 *keys;                          /* [ctx]                                              */
     block_id *block;                    /* [ctx / B]                                          */
-    unit_id unit;
+    unit_id unit[NVME_UNITS];           /* [hit.units], the start's last                      */
     u32 reads_left;
     enum err err;
+    bool more[NVME_UNITS];              /* that anchor was asked for                          */
+    u64  pos[NVME_UNITS];               /* where it stands                                    */
     bool used, gone;                    /* gone: its turn does not wait any more              */
 };
 
@@ -55,6 +57,17 @@ u64 nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap)
            pieces_table_bytes(pieces_of(ctx)) + transfer_table_bytes(shape, ctx) +
            count_table_bytes(lines_of(ctx)) + disk_table_bytes(lines_of(ctx)) +
            spill_table_bytes(talks_of(ctx)) + NVME_LOADS * load + record * record_cap + 16 * 64;
+}
+
+/* What a restore holds on its own account. */
+static void let_go(struct load_row *r)
+{
+    u64 b = state_shape()->block_rows;
+    for (u64 k = 0; k * b < r->hit.start; k++)
+        arena_blocks_drop(state_blocks_arena(), r->block[k], HOLD_WRITING);
+    for (u32 i = 0; i < r->hit.units; i++)
+        arena_slots_drop(state_sections_arena(), r->unit[i], HOLD_WRITING);
+    r->used = false;
 }
 
 /* ------------------------------------------------------------------ open and close */
@@ -130,15 +143,8 @@ void nvme_close(void)
     while (writer_pending() > 0 && writer_drain(UINT64_MAX)) journal_answers();
     writer_close();
     reader_close();
-    for (u32 i = 0; i < NVME_LOADS; i++) {      /* reads that were under way                  */
-        struct load_row *r = &own.load[i];
-        if (!r->used) continue;
-        u64 b = state_shape()->block_rows;
-        for (u64 k = 0; k * b < r->hit.start; k++)
-            arena_blocks_drop(state_blocks_arena(), r->block[k], HOLD_WRITING);
-        arena_slots_drop(state_sections_arena(), r->unit, HOLD_WRITING);
-        r->used = false;
-    }
+    for (u32 i = 0; i < NVME_LOADS; i++)        /* reads that were under way                  */
+        if (own.load[i].used) let_go(&own.load[i]);
     spill_close();
     fingerprint_close(&own.place, (u64)clock_wall_s());
     own.on = false;
@@ -174,7 +180,8 @@ static bool find_whole(const struct tier_prompt *prompt, const u64 (*lines)[2], 
     return rates_worth(&own.rates, end.bytes, end.start);
 }
 
-bool nvme_find(const struct tier_prompt *prompt, u64 best_start, u32 tries, struct nvme_hit *out)
+static bool find(const struct tier_prompt *prompt, u64 best_start, u32 tries,
+                 struct nvme_hit *out)
 {
     u64 line_count, limit = prompt->count - 1;
     struct disk_hit disk;
@@ -197,28 +204,45 @@ bool nvme_find(const struct tier_prompt *prompt, u64 best_start, u32 tries, stru
     return true;
 }
 
-/* ------------------------------------------------------------------ load */
-
-static void let_go(struct load_row *r)
+/* Anchors of the same entry below the start come along, the newest ones. */
+static void add_units(struct nvme_hit *hit)
 {
-    u64 b = state_shape()->block_rows;
-    for (u64 k = 0; k * b < r->hit.start; k++)
-        arena_blocks_drop(state_blocks_arena(), r->block[k], HOLD_WRITING);
-    arena_slots_drop(state_sections_arena(), r->unit, HOLD_WRITING);
-    r->used = false;
+    hit->units = 1;
+    if (hit->row == NONE) return;
+    const struct manifest *m = &spill_at(hit->row)->talk;
+    u32 found[NVME_UNITS], count = 0;
+    for (u32 i = m->anchor_count; i > 0 && count < NVME_UNITS - 1; i--) {
+        u32 piece = pieces_find(FORMAT_ANCHOR, m->anchor[i - 1].name);
+        if (m->anchor[i - 1].pos >= hit->start || piece == NONE) continue;
+        if (pieces_complete(piece)) found[count++] = piece;
+    }
+    for (u32 i = 0; i < count; i++) hit->more[i] = found[count - 1 - i];
+    hit->units = count + 1;
 }
+
+bool nvme_find(const struct tier_prompt *prompt, u64 best_start, u32 tries, struct nvme_hit *out)
+{
+    if (!find(prompt, best_start, tries, out)) return false;
+    add_units(out);
+    return true;
+}
+
+/* ------------------------------------------------------------------ load */
 
 static enum err take_memory(struct load_row *r)
 {
     u64 b = state_shape()->block_rows, taken = 0;
-    enum err err = arena_slots_take(state_sections_arena(), HOLD_WRITING, &r->unit);
-    if (err != OK) return err;
+    u32 units = 0;
+    enum err err = OK;
+    for (; err == OK && units < r->hit.units; units += err == OK)
+        err = arena_slots_take(state_sections_arena(), HOLD_WRITING, &r->unit[units]);
     for (; err == OK && taken * b < r->hit.start; taken += err == OK)
         err = arena_blocks_take(state_blocks_arena(), HOLD_WRITING, &r->block[taken]);
     if (err == OK) return OK;
     while (taken-- > 0)
         arena_blocks_drop(state_blocks_arena(), r->block[taken], HOLD_WRITING);
-    arena_slots_drop(state_sections_arena(), r->unit, HOLD_WRITING);
+    while (units-- > 0)
+        arena_slots_drop(state_sections_arena(), r->unit[units], HOLD_WRITING);
     return err;
 }
 
@@ -235,45 +259,63 @@ enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt,
     struct transfer_ask ask = { .owner = at, .anchor = hit->anchor, .cover = hit->cover,
                                 .keys = hit->whole ? NULL : r->keys,
                                 .learn = hit->whole ? r->keys : NULL,
-                                .block = r->block, .unit = r->unit };
-    if (!transfer_load(&ask, &r->reads_left)) {
+                                .block = r->block, .unit = r->unit[hit->units - 1] };
+    if (reader_room() < hit->units || !transfer_load(&ask, &r->reads_left)) {
         let_go(r);
         return fail(ERR_FULL, "the I/O thread has no room for this restore");
+    }
+    for (u32 i = 0; i + 1 < hit->units; i++) {  /* as many as the reader has room for         */
+        ask.anchor = hit->more[i];
+        ask.unit = r->unit[i];
+        r->more[i] = transfer_load_unit(&ask);
+        r->reads_left += r->more[i];
     }
     if (hit->row != NONE) {
         r->talk = spill_at(hit->row)->talk;
         spill_at(hit->row)->reads++;
     }
+    for (u32 i = 0; i + 1 < hit->units; i++) r->pos[i] = pieces_row(hit->more[i])->hi;
     r->used = true;
     *load_out = at;
     return OK;
 }
 
-/* Whole conversations bring their own ids: what they are was hashed into the anchor's name. */
+/* Whole conversations bring their own ids: what they are was hashed into the anchors' names. */
 static bool ids_are_its(const struct load_row *r)
 {
     u64 line_count, name[2];
     if (!r->hit.whole) return true;
-    transfer_name(transfer_prompt(r->keys, r->hit.start, &line_count), r->keys, r->hit.start, name);
+    const u64 (*lines)[2] = transfer_prompt(r->keys, r->hit.start, &line_count);
+    transfer_name(lines, r->keys, r->hit.start, name);
     return memcmp(name, pieces_row(r->hit.anchor)->name, sizeof name) == 0;
 }
 
-static enum anchor_kind kind_of(const struct load_row *r)
+/* Kind of an anchor as its manifest says. */
+static struct record_found_anchor found_of(const struct load_row *r, u32 at)
 {
-    if (r->hit.row == NONE) return ANCHOR_GRID;
-    const struct manifest *m = &r->talk;
-    for (u32 i = 0; i < m->anchor_count; i++)
-        if (m->anchor[i].pos == r->hit.start && m->anchor[i].kind < ANCHOR_KIND_COUNT &&
-            m->anchor[i].kind != ANCHOR_FREE) return (enum anchor_kind)m->anchor[i].kind;
-    return ANCHOR_TURN;
+    u64 pos = at + 1 == r->hit.units ? r->hit.start : r->pos[at];
+    struct record_found_anchor a = { .unit = r->unit[at], .pos = pos, .kind = ANCHOR_TURN };
+    if (r->hit.row == NONE) a.kind = ANCHOR_GRID;
+    for (u32 i = 0; r->hit.row != NONE && i < r->talk.anchor_count; i++) {
+        const struct manifest_anchor *m = &r->talk.anchor[i];
+        if (m->pos != pos) continue;
+        if (m->kind > ANCHOR_FREE && m->kind < ANCHOR_KIND_COUNT)
+            a.kind = (enum anchor_kind)m->kind;
+        a.head = m->head;
+    }
+    return a;
 }
 
 /* What was read stands aside as a record from now on. */
 static enum err adopt(struct load_row *r, u64 now_us, u32 *record_out)
 {
     struct record_found found = { .session = { r->session[0], r->session[1] },
-                                  .taint = UINT64_MAX, .block = r->block, .rows = r->hit.start,
-                                  .unit = r->unit, .kind = kind_of(r) };
+                                  .taint = UINT64_MAX, .block = r->block, .rows = r->hit.start };
+    struct record_found_anchor anchor[NVME_UNITS];
+    for (u32 i = 0; i < r->hit.units; i++)
+        if (i + 1 == r->hit.units || r->more[i])
+            anchor[found.anchor_count++] = found_of(r, i);
+    found.anchor = anchor;
     if (r->hit.row != NONE) {
         const struct manifest *m = &r->talk;
         found.head_pos = m->head_pos <= found.rows ? m->head_pos : 0;

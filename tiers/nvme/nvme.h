@@ -13,7 +13,7 @@
 #include "tiers/record.h"
 #include "tiers/resident.h"
 
-enum { NVME_LOADS = 2, NVME_TRIES = 3 };
+enum { NVME_LOADS = 2, NVME_TRIES = 3, NVME_UNITS = 4 };   /* section sets of one restore     */
 
 struct nvme_knobs {
     struct disk_knobs disk;
@@ -41,6 +41,8 @@ struct nvme_hit {
     u32 anchor, cover;                  /* pieces                                             */
     u32 row;                            /* spill entry, or NONE: the disk tier's              */
     u64 start;                          /* rows of the record to be                           */
+    u32 units;                          /* section sets: the start's and anchors below it     */
+    u32 more[NVME_UNITS];               /* [units - 1] pieces of those, ascending             */
     bool whole;                         /* its own ids, to be aligned with the prompt later   */
 };
 /* What starts above `best_start`; `tries` loads were made for this turn.  First of all the whole

@@ -178,6 +178,13 @@ bool transfer_load(const struct transfer_ask *ask, u32 *reads_out)
     return true;
 }
 
+bool transfer_load_unit(const struct transfer_ask *ask)
+{
+    if (reader_room() == 0) return false;
+    submit(ask, ask->anchor, pieces_row(ask->anchor)->hi);
+    return true;
+}
+
 void transfer_answer(const struct reader_answer *answer)
 {
     pieces_release(answer->piece);

@@ -50,6 +50,8 @@ struct transfer_ask {
 /* Queues every read of a start at the anchor's hi; each piece is held until its answer.  False: the
  * reader has no room for all of them, nothing is queued. */
 MUST_USE bool transfer_load(const struct transfer_ask *ask, u32 *reads_out);
+/* The same for one more anchor's sections below that start, alone. */
+MUST_USE bool transfer_load_unit(const struct transfer_ask *ask);
 /* Bytes transfer_load would read. */
 u64 transfer_bytes(u32 anchor, u32 cover);
 /* An answer of the reader: its piece is released, and doomed if the file was bad. */
