@@ -42,6 +42,7 @@ struct micro_setup {
     u64 entry_rows;                 /* of one record of the store, with 2 section sets; same  */
     u64 guest_max;                  /* 0 = 8192; UINT64_MAX = none                            */
     f64 guest_fraction;             /* 0 = 0.25                                               */
+    u64 response_bytes;             /* cap of the response cache; 0 = off                     */
     u32 records;                    /* rows of the record table; 0 = 64                       */
     u64 kv_rows;                    /* rows all slots may hold together; 0 = no limit         */
     u64 drain_us;
@@ -124,6 +125,7 @@ static void micro_open(const struct micro_setup *setup)
     micro.profile.reserve_tokens = s->reserve_tokens;
     micro.profile.drain_us = s->drain_us;
     micro.profile.test_hooks = true;
+    micro.profile.response_bytes = s->response_bytes;
     micro.profile.records = s->records > 0 ? s->records : 64;
     if (s->guest_max > 0) micro.profile.guest_rows_max = s->guest_max + 1 > 0 ? s->guest_max : 0;
     if (s->guest_fraction > 0) micro.profile.guest_fraction = s->guest_fraction;
@@ -147,12 +149,16 @@ static void micro_open(const struct micro_setup *setup)
     micro.vocab = model_shape()->vocab;
     struct model_room room = { .slot_count = s->slot_count + 1, .ctx_rows = s->ctx,
                                .pool_bytes = s->pool_bytes };
-    struct arena_decl decl[MODEL_DECL_CAP + 1];
+    struct arena_decl decl[MODEL_DECL_CAP + 2];
     u32 count = model_declare(&room, decl);
     decl[count++] = (struct arena_decl){
         .name = "tables", .kind = ARENA_TABLE,
         .cap_bytes = engine_table_bytes(&micro.profile, s->ctx, s->slot_count, s->rows,
                                         micro.vocab, s->block_rows, s->grid_rows) };
+    if (s->response_bytes > 0)
+        decl[count++] = (struct arena_decl){
+            .name = "responses", .kind = ARENA_TABLE,
+            .cap_bytes = response_arena_bytes(s->response_bytes) };
     CHECK_OK(arena_open(decl, count));
     CHECK_OK(model_load(&room));
     micro_nodes(arena_row(state_blocks_arena())->unit_bytes,

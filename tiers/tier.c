@@ -209,6 +209,13 @@ enum err tier_load(struct tier_hit *hit, const struct tier_prompt *prompt)
     return OK;
 }
 
+void tier_answered(u64 count)
+{
+    own.stats.turns[TIER_RESPONSE]++;
+    own.stats.cached_tokens += count;
+    own.stats.prompt_tokens += count;
+}
+
 void tier_rows(u32 slot, u64 pos, const u64 *keys, u64 count)
 {
     resident_rows(slot, pos, keys, count);

@@ -44,6 +44,9 @@ MUST_USE enum err tier_place(struct tier_hit *hit, const struct tier_prompt *pro
 void tier_unplace(struct tier_hit *hit);
 MUST_USE enum err tier_load(struct tier_hit *hit, const struct tier_prompt *prompt);
 
+/* A prompt of `count` ids was answered by the response cache. */
+void tier_answered(u64 count);
+
 void tier_rows(u32 slot, u64 pos, const u64 *keys, u64 count);
 bool tier_line(u32 slot, enum anchor_kind kind, bool head, struct resident_pool *pool);
 

@@ -17,8 +17,9 @@
 #include "model/model.h"
 #include "model/slot.h"
 #include "model/weights.h"
+#include "tiers/response.h"
 
-enum { EXTRA_DECLS = 2, CTX_LEAST = 256 };
+enum { EXTRA_DECLS = 3, CTX_LEAST = 256 };
 
 static struct {
     struct profile_row profile;
@@ -164,6 +165,10 @@ enum err start_arenas(void)
     decl[count++] = (struct arena_decl){ .name = "heap", .space = SPACE_HOST, .kind = ARENA_HEAP,
                                          .cap_bytes = p->heap_cap_bytes,
                                          .reserve_bytes = p->heap_reserve_bytes };
+    if (p->response_bytes > 0)
+        decl[count++] = (struct arena_decl){
+            .name = "responses", .space = SPACE_HOST, .kind = ARENA_TABLE,
+            .cap_bytes = response_arena_bytes(p->response_bytes) };
     TRY(arena_open(decl, count));
     start.arenas = true;
     TRY(arena_heap_open(arena_find("heap")));

@@ -213,8 +213,20 @@ static void overtake(const struct engine *e, const struct turn_row *turn)
     }
 }
 
+/* Equal greedy requests are answered without a slot, however many wait. */
+static void answer_queued(struct engine *e)
+{
+    for (u32 i = turn_next(0); response_on() && i != NONE; i = turn_next(i + 1)) {
+        struct turn_row *turn = turn_at(i);
+        if (turn->state != TURN_QUEUED || turn->answer_asked) continue;
+        turn->answer_asked = true;
+        if (answer_found(e, turn)) publish_start(turn);
+    }
+}
+
 void admit_pass(struct engine *e)
 {
+    answer_queued(e);
     for (;;) {
         u32 index = idle_slots(e) > 0 ? turn_oldest(TURN_QUEUED) : next_guest(e);
         if (index == NONE) return;

@@ -21,7 +21,7 @@ enum { COMMAND_LEDGER_TAIL = 16 };
 static struct command_row *rows;
 static _Atomic u32 pushed_count;
 static const char *const slot_word[] = { "idle", "queued", "loading", "prefill",
-                                         "decode", "done" };
+                                         "decode", "done", "answer" };
 static const char *const anchor_word[ANCHOR_KIND_COUNT] = { "free", "grid", "turn", "end" };
 
 enum err command_open(u32 table_arena)
@@ -147,6 +147,16 @@ static void put_aside(const struct tier_stats *s, struct json_out *out)
         put_u64(out, "refused", s->aside.refused[class]);
         json_put_object_end(out);
     }
+    struct response_counts r = response_counts();
+    json_put_key(out, "response");
+    json_put_object(out);
+    put_u64(out, "hits", r.hits);
+    put_u64(out, "misses", r.misses);
+    put_u64(out, "entries", r.entries);
+    put_u64(out, "kept", r.kept);
+    put_u64(out, "dropped", r.dropped);
+    put_u64(out, "refused", r.refused);
+    json_put_object_end(out);
 }
 
 static void put_tiers(struct json_out *out)
@@ -293,21 +303,22 @@ static void put_stats(const struct engine *e, struct json_out *out)
 
 static enum err clear(struct engine *e, const struct command_row *row, struct json_out *out)
 {
-    static const struct { const char *name; u32 classes; bool disk, spill; } tiers[] = {
-        { "", TIER_CLEAR_ALL, true, true }, { "all", TIER_CLEAR_ALL, true, true },
-        { "resident", TIER_CLEAR_RESIDENT, false, false }, { "pin", TIER_CLEAR_PIN, false, false },
-        { "park", TIER_CLEAR_PARK, false, false }, { "store", TIER_CLEAR_STORE, false, false },
-        { "disk", 0, true, false }, { "spill", 0, false, true },
+    static const struct { const char *name; u32 classes; bool disk, spill, response; } tiers[] = {
+        { "", TIER_CLEAR_ALL, true, true, true }, { "all", TIER_CLEAR_ALL, true, true, true },
+        { "resident", .classes = TIER_CLEAR_RESIDENT }, { "pin", .classes = TIER_CLEAR_PIN },
+        { "park", .classes = TIER_CLEAR_PARK }, { "store", .classes = TIER_CLEAR_STORE },
+        { "disk", .disk = true }, { "spill", .spill = true }, { "response", .response = true },
     };
     u64 session[2];
     u32 at = 0;
     while (at < COUNT_OF(tiers) && strcmp(row->tier, tiers[at].name) != 0) at++;
     if (at == COUNT_OF(tiers))
-        return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park, store, disk "
-                    "or spill", row->tier);
+        return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park, store, disk, "
+                    "spill or response", row->tier);
     hash_128(row->session, strlen(row->session), session);
     const u64 *which = row->session[0] == 0 ? NULL : session;
     u32 cleared = tier_clear_of(tiers[at].classes, which);
+    if (tiers[at].response) cleared += response_clear();        /* no session in it           */
     u64 bytes = nvme_clear(tiers[at].disk, tiers[at].spill, which);
     for (u32 slot = 0; slot < e->slot_count; slot++)
         if (e->slot_turn[slot] == NONE && resident_record(slot) == NONE) slot_drop(slot);

@@ -73,7 +73,8 @@ enum err engine_declare(struct budget_graph *g, const struct profile_row *profil
         .park_bytes = cap_of(profile->park_bytes, profile->park_rows, rows, block_bytes,
                              section_bytes),
     };
-    return tier_declare(g, profile->resident_bytes, &caps, section_bytes, slot_count);
+    TRY(tier_declare(g, profile->resident_bytes, &caps, section_bytes, slot_count));
+    return response_declare(g, profile->response_bytes);
 }
 
 /* Off without a folder, and on a backend whose rows depend on their batch. */
@@ -128,6 +129,7 @@ enum err engine_open(const struct engine_setup *setup)
         .guest = { .rows_max = setup->profile->guest_rows_max,
                    .fraction = setup->profile->guest_fraction },
     }, setup->graph));
+    TRY(response_open(setup->profile->response_bytes));
     open_nvme(setup);
     for (u32 slot = e->main_count; slot < e->slot_count; slot++)
         slot_row(slot)->class = HOLD_STASH;
@@ -163,6 +165,8 @@ static bool can_move(const struct engine *e)
 {
     bool idle = false;
     if (turn_count(TURN_PREFILL) > 0 || turn_count(TURN_DONE) > 0) return true;
+    for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1))
+        if (answer_ready(turn_at(i))) return true;
     for (u32 slot = 0; slot < e->slot_count; slot++) {
         u32 turn = e->slot_turn[slot];
         idle = idle || (turn == NONE && slot < e->main_count);
@@ -176,7 +180,8 @@ static void engine_wait(struct engine *e, u32 seen)
 {
     if (e->moved || can_move(e)) return;
     u64 until_us = MIN(e->draining ? e->drain_until_us : UINT64_MAX, nvme_due_us());
-    if (turn_count(TURN_DECODE) > 0) until_us = MIN(until_us, clock_us() + PASS_PAUSE_US);
+    if (turn_count(TURN_DECODE) + turn_count(TURN_ANSWER) > 0)
+        until_us = MIN(until_us, clock_us() + PASS_PAUSE_US);
     ring_wait(submit_wake(), seen, until_us);
 }
 
@@ -223,6 +228,7 @@ bool engine_pass(void)
     turn_pass(e);               /* inbox ring -> QUEUED; cancelled rows -> DONE               */
     load_pass(e);               /* LOADING -> QUEUED    files read are records; write-behind  */
     admit_pass(e);              /* QUEUED  -> LOADING or PREFILL, by arrival                  */
+    answer_pass(e);             /* ANSWER  -> DONE      ids of the response cache             */
     prefill_pass(e);            /* PREFILL -> DECODE    one chunk, fewest rows left first     */
     grow_pass(e);               /* DECODE               growth gate: under one block left     */
     decode_pass(e);             /* DECODE  -> DONE      one round of every decoding slot      */
@@ -260,6 +266,7 @@ void engine_close(void)
 {
     nvme_close();
     tier_close();
+    response_close();
     for (u32 slot = 0; slot < engine.slot_count; slot++) slot_drop(slot);
     memset(&engine, 0, sizeof engine);
     stops = 0;

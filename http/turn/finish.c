@@ -6,25 +6,25 @@
 
 #include <string.h>
 
-/* What the turn left goes to the tiers; the slot is idle from now on. */
 /* What the conductor hid, as far as it was forwarded; and where calls will be told to stand. */
-static void keep_hidden(const struct turn_row *turn)
+static void keep_hidden(const struct turn_row *turn, u32 record)
 {
     struct submit_row *row = submit_at(turn->submit);
-    u32 record = resident_record(turn->slot);
     row->made_record = record == NONE ? 0 : record_at(record)->number;
     row->made_lo = turn->prompt_count;
     row->made_hidden_at = turn->hidden_at;
     row->made_hidden = turn->hidden;
     if (record == NONE || turn->hidden == 0) return;
-    u64 lo = turn->prompt_count + turn->hidden_at, rows = slot_row(turn->slot)->len;
+    u64 lo = turn->prompt_count + turn->hidden_at, rows = record_rows(record);
     if (lo < rows)
         end_span(record_generations(record), lo, MIN(lo + turn->hidden, rows));
 }
 
+/* What the turn left goes to the tiers; the slot is idle from now on. */
 static void leave_slot(struct engine *e, struct turn_row *turn, u64 now_us)
 {
-    u32 slot = turn->slot;
+    u32 slot = turn->slot, record = resident_record(slot);
+    u64 number = record == NONE ? 0 : record_at(record)->number;
     if (turn->lost) {
         tier_lost(slot, &turn->pool);
     } else {
@@ -35,7 +35,7 @@ static void leave_slot(struct engine *e, struct turn_row *turn, u64 now_us)
             .anchor = turn->finish == FINISH_CANCELLED && !turn->lined,
         }, &turn->pool, now_us);
     }
-    keep_hidden(turn);
+    keep_hidden(turn, record_is(record, number) ? record : NONE);
     if (resident_record(slot) == NONE) slot_drop(slot);
     else slot_shrink(slot, slot_row(slot)->len);
     slot_row(slot)->record = resident_record(slot);
@@ -99,6 +99,7 @@ static void finish(struct engine *e, u32 index)
 {
     struct turn_row *turn = turn_at(index);
     u64 now_us = clock_us(), rows = turn->slot == NONE ? 0 : slot_row(turn->slot)->len;
+    answer_over(e, turn);
     if (turn->slot != NONE) leave_slot(e, turn, now_us);
     fill_result(turn, rows, now_us);
     add_to_ledger(turn, now_us);

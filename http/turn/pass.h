@@ -11,9 +11,11 @@
 #include "http/turn/turn.h"
 #include "model/slot.h"
 #include "tiers/nvme/nvme.h"
+#include "tiers/response.h"
 #include "tiers/tier.h"
 
-enum turn_state { TURN_FREE, TURN_QUEUED, TURN_LOADING, TURN_PREFILL, TURN_DECODE, TURN_DONE };
+enum turn_state { TURN_FREE, TURN_QUEUED, TURN_LOADING, TURN_PREFILL, TURN_DECODE, TURN_DONE,
+                  TURN_ANSWER };    /* an answer of the response cache is replayed            */
 
 enum {
     PASS_SHORT_ROWS = 128,          /* a chunk while another slot decodes                     */
@@ -52,6 +54,9 @@ struct turn_row {
     u64  hidden_at, hidden;         /* generated ids [hidden_at, + hidden) were never pushed; */
                                     /* U64_MAX: none                                          */
     struct replay replay;
+    bool answer_asked;              /* the response cache was                                 */
+    u32  entry;                     /* of the response cache that is replayed, or NONE        */
+    struct response_answer answer;
     struct tier_hit hit;
     u32  load, loads;               /* LOADING: which restore; restores tried so far          */
     u64  loaded;                    /* number of the record that came of it, or 0             */
@@ -169,6 +174,7 @@ void command_pass(struct engine *e);
 void turn_pass(struct engine *e);
 void admit_pass(struct engine *e);
 void load_pass(struct engine *e);
+void answer_pass(struct engine *e);
 void prefill_pass(struct engine *e);
 void grow_pass(struct engine *e);
 void decode_pass(struct engine *e);
@@ -181,5 +187,11 @@ bool decode_ready(const struct turn_row *turn);
 /* A guest that decodes stands still until the request that overtook it has been read; its rows
  * stay, and nothing it streamed is produced twice. */
 bool decode_waits(const struct turn_row *turn);
+
+/* answer.c: the response cache answers this turn (TURN_ANSWER from now on); it can take an id now;
+ * it is over: an answer is kept, a replayed entry let go. */
+bool answer_found(struct engine *e, struct turn_row *turn);
+bool answer_ready(const struct turn_row *turn);
+void answer_over(struct engine *e, struct turn_row *turn);
 
 #endif

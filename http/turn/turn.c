@@ -171,7 +171,7 @@ static void start_turn(struct engine *e, u32 submit)
     memset(turn, 0, sizeof *turn);
     turn->state = TURN_QUEUED;
     turn->submit = submit;
-    turn->slot = turn->stop_id = NONE;
+    turn->slot = turn->stop_id = turn->entry = NONE;
     turn->number = ++table.number;
     turn->prompt_count = row->id_count;
     turn->hit = (struct tier_hit){ .record = NONE, .slot = NONE, .victim = NONE,

@@ -348,3 +348,26 @@ TEST(a_decoding_slot_waits_for_one_short_chunk_at_most)
     micro_equals_cold(&b);
     micro_close();
 }
+
+TEST(an_equal_greedy_request_is_answered_without_a_slot)
+{
+    micro_open(&(struct micro_setup){ .response_bytes = 64 * KIB });
+    micro_prompt(&a, 100, 70, 12);
+    micro_run(&a);
+    b = a;
+    u64 forwarded = a.result.forwarded;
+    CHECK(forwarded == 100);
+    micro_run(&b);
+    CHECK_EQ(b.result.source, SOURCE_RESPONSE);
+    CHECK(b.result.slot == NONE && b.result.forwarded == 0 && b.result.cached == 100);
+    CHECK(b.result.finish == a.result.finish && b.result.generated == a.result.generated);
+    CHECK(b.out_count == a.out_count && memcmp(a.out, b.out, a.out_count * sizeof a.out[0]) == 0);
+    b.max_tokens = 11;                                  /* another question                   */
+    micro_run(&b);
+    CHECK_EQ(b.result.source, SOURCE_TURN);
+    CHECK_EQ(b.result.cached, 99);
+    micro_equals_cold(&b);
+    CHECK_EQ(stats().turns[TIER_RESPONSE], 1);
+    check_all();
+    micro_close();
+}
