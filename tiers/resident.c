@@ -168,7 +168,22 @@ static void fit(u32 record, u64 more)
         if (!make_room(record, true) && !drop_any()) return;
 }
 
-void resident_settle(void) { fit(NONE, 0); }
+/* A cap was set under what is held, the node's own or one above it. */
+static bool is_over(void)
+{
+    for (u32 n = own.node; n != NONE; n = own.graph->node[n].parent)
+        if (own.graph->node[n].over) return true;
+    return false;
+}
+
+void resident_settle(void)
+{
+    fit(NONE, 0);
+    while (is_over()) {             /* ends: nothing is over, or a record has an anchor less  */
+        budget_graph_refresh(own.graph);
+        if (!is_over() || !drop_any()) return;
+    }
+}
 
 void resident_keep_unit(struct tier_hit *hit)
 {
@@ -295,25 +310,6 @@ static void replace(u32 record, u32 index)
     own.counts.replaced++;
 }
 
-/* An anchor of the reserve: the record's own, and only when it has none, another live one's (a cap
- * that was set under the reserve). */
-static bool of_reserve(u32 record, u32 *from, u32 *at)
-{
-    struct anchor_list list = { NULL, 0 };
-    *from = record;
-    *at = NONE;
-    if (record != NONE) list = record_anchors(record);
-    if (record != NONE) *at = anchors_cheapest(&list, 0, record_at(record)->slot == 0);
-    if (record != NONE && *at == NONE) *at = anchors_cheapest(&list, 0, false);
-    for (u32 r = record_next(0); r != NONE && *at == NONE; r = record_next(r + 1)) {
-        if (record_at(r)->class != HOLD_LIVE) continue;
-        list = record_anchors(r);
-        *at = anchors_cheapest(&list, 0, false);
-        *from = r;
-    }
-    return *at != NONE;
-}
-
 /* Drops anchors of live records, cheapest first and own reserve last, until one unit came free, or
  * (`charged`) until their node is charged one less.  A shared unit frees nothing by one reference,
  * so it may take several; each round drops one row. */
@@ -332,7 +328,14 @@ static bool make_room(u32 record, bool charged)
             at = i;
             least = anchors_cost(&list, i);
         }
-        if (from == NONE && !of_reserve(record, &from, &at)) return false;
+        if (from == NONE && record == NONE) return false;
+        if (from == NONE) {
+            struct anchor_list list = record_anchors(record);
+            from = record;
+            at = anchors_cheapest(&list, 0, record_at(record)->slot == 0);
+            if (at == NONE) at = anchors_cheapest(&list, 0, false);
+            if (at == NONE) return false;
+        }
         replace(from, at);
     }
     return true;
@@ -423,13 +426,6 @@ static bool first_of_unit(u32 record, unit_id unit)
             if (list.row[i].unit.index == unit.index) return false;
     }
     return true;
-}
-
-static bool is_over(void)
-{
-    for (u32 n = own.node; n != NONE; n = own.graph->node[n].parent)
-        if (own.graph->node[n].over) return true;
-    return false;
 }
 
 /* The reserve is left out, unless a cap was set under what is held: then all are listed. */
