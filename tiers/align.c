@@ -20,6 +20,7 @@ struct walk {
     u32   span, memo;           /* next hidden span, next recorded call, 0: none                  */
     u32   call;                 /* next call of the prompt                                        */
     bool  in_call;
+    bool  thinking;             /* inside the block that the generation's prompt opened           */
     struct align_result *out;
 };
 
@@ -135,7 +136,7 @@ static bool pass_rows(struct walk *w, struct at *at)
  * the client's copy has a </think> that the template wrote. */
 static bool ends_in_call(const struct walk *w, u64 sent, u64 row)
 {
-    return !w->in_call && generation(w)->think_hi == 0 && row < w->record->count &&
+    return w->thinking && generation(w)->think_hi == 0 && row < w->record->count &&
            kind_of(w, w->prompt->key[sent]) == VOCAB_THINK_CLOSE &&
            kind_of(w, w->record->key[row]) == VOCAB_CALL_OPEN;
 }
@@ -237,9 +238,8 @@ static bool take_reasoning(struct walk *w)
 /* The prompt has no think block at all where the rows have one (3.5, 3.6): behind the rows'. */
 static bool pass_block(struct walk *w)
 {
-    u64 behind = generation(w)->think_hi;
-    if (behind == 0 && kind_of(w, w->record->key[w->zone - 1]) == VOCAB_THINK_CLOSE)
-        behind = w->zone;
+    bool closed = kind_of(w, w->record->key[w->zone - 1]) == VOCAB_THINK_CLOSE;
+    u64 behind = closed ? w->zone : generation(w)->think_hi;
     if (!w->setup->reasoning || behind <= w->j || behind > w->record->count ||
         kind_of(w, w->record->key[behind - 1]) != VOCAB_THINK_CLOSE) return false;
     w->j = behind;
@@ -273,6 +273,7 @@ static bool match_generation(struct walk *w, enum vocab_kind tag)
 {
     const struct align_prompt *p = w->prompt;
     if (tag == VOCAB_THINK_OPEN && take_reasoning(w)) tag = VOCAB_THINK_CLOSE;
+    w->thinking = tag == VOCAB_THINK_OPEN;
     while (w->i < w->closed) {
         bool beside = tag == VOCAB_THINK_OPEN || tag == VOCAB_THINK_CLOSE ||
                       tag == VOCAB_CALL_CLOSE;
@@ -281,11 +282,13 @@ static bool match_generation(struct walk *w, enum vocab_kind tag)
         if (w->j >= generation(w)->hi) return true;
         if (ends_in_call(w, w->i, w->j)) {
             w->i++;
+            w->thinking = false;
             tag = VOCAB_THINK_CLOSE;
             continue;
         }
         if (p->key[w->i] != w->record->key[w->j]) return false;
         tag = kind_of(w, p->key[w->i]);
+        if (tag == VOCAB_THINK_CLOSE || tag == VOCAB_CALL_OPEN) w->thinking = false;
         if (tag == VOCAB_CALL_OPEN && !w->in_call && take_call(w)) {
             tag = VOCAB_CALL_CLOSE;
             continue;

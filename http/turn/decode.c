@@ -45,7 +45,8 @@ static void emit(struct engine *e, struct turn_row *turn, u32 id, bool conducted
     if (at < e->ctx) turn_ids(e, turn)[at] = id;
     turn->next_id = id;
     bool stopped = stop_feed(&turn->stop, row, id, &cut, &back);
-    if (phase == STOP_REASONING && turn->stop.phase == STOP_CONTENT) turn->think_hi = at + 1;
+    if (row->think_open && turn->think_hi == 0 && phase == STOP_REASONING &&
+        turn->stop.phase == STOP_CONTENT) turn->think_hi = at + 1;      /* the prompt's block */
     if (stopped) {
         turn->by_stop_string = true;
         turn_end(e, turn, FINISH_STOP);
