@@ -43,7 +43,8 @@ static f64 elapsed_s(void) { return (f64)(clock_us() - atomic_load(&begun_us)) /
 static f64 eta_s(void)
 {
     u64 have = atomic_load(&done), all = atomic_load(&total);
-    return have == 0 || have < all / PHASE_TELLING ? -1.0 : elapsed_s() * (f64)(all - MIN(have, all)) / (f64)have;
+    if (have == 0 || have < all / PHASE_TELLING) return -1.0;
+    return elapsed_s() * (f64)(all - MIN(have, all)) / (f64)have;
 }
 
 static f64 tenths(f64 s) { return (f64)(u64)(s * 10.0) / 10.0; }
