@@ -550,8 +550,9 @@ void nvme_drain(u64 deadline_us, struct journal_drained *out)
     u32 count = 0;
     *out = (struct journal_drained){ 0 };
     if (!own.on) return;
-    writer_drain(deadline_us);
-    journal_answers();
+    do {                                        /* saves under way first; ends: no answer is  */
+        writer_drain(deadline_us);              /* left, or the deadline                      */
+    } while (journal_answers() && spill_busy() && clock_us() < deadline_us);
     for (u32 r = record_next(0); r != NONE && own.set.knobs.spill_bytes > 0;
          r = record_next(r + 1)) {
         if (!writable(r) || !newest(r)) continue;
