@@ -151,7 +151,7 @@ static enum err admit(struct engine *e, struct turn_row *turn)
     }
     if (err != OK) return err;
     if (owner.hit.record != NONE && turn->loaded == owner.hit.number)
-        owner.hit.source = turn->loaded_source;
+        owner.hit.source = turn->from_disk.source;
     turn->hit = owner.hit;
     turn->slot = owner.hit.slot;
     err = tier_load(&turn->hit, &prompt);

@@ -60,12 +60,11 @@ void load_pass(struct engine *e)
     if (nvme_pass(now_us, load_busy())) e->moved = e->check = true;
     for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1)) {
         struct turn_row *turn = turn_at(i);
-        u32 record;
         if (turn->state != TURN_LOADING) continue;
-        enum nvme_state state = nvme_loaded(turn->load, now_us, &record, &turn->loaded_source);
+        enum nvme_state state = nvme_loaded(turn->load, now_us, &turn->from_disk);
         if (state == NVME_LOADING) continue;
         turn->load_us = now_us - turn->load_us;
-        turn->loaded = state == NVME_LOADED ? record_at(record)->number : 0;
+        turn->loaded = state == NVME_LOADED ? record_at(turn->from_disk.record)->number : 0;
         turn->state = TURN_QUEUED;
         turn->asked = 0;
         tier_settle();

@@ -60,7 +60,7 @@ struct turn_row {
     struct tier_hit hit;
     u32  load, loads;               /* LOADING: which restore; restores tried so far          */
     u64  loaded;                    /* number of the record that came of it, or 0             */
-    enum tier_source loaded_source;
+    struct nvme_record from_disk;   /* what came                                              */
     u64  load_us;                   /* when it began; then how long it took                   */
     struct count_plan lines;        /* lines of its prefill that go to disk                   */
     struct resident_pool pool;

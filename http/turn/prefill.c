@@ -95,7 +95,10 @@ static void line_passed(struct turn_row *turn, u64 pos)
 
 static void forward_failed(struct engine *e, struct turn_row *turn, enum err err)
 {
+    bool restored = turn->hit.source == TIER_DISK || turn->hit.source == TIER_SPILL;
     turn->lost = true;
+    if (restored && turn->hit.start == slot_row(turn->slot)->len)
+        nvme_distrust(turn->from_disk.name);
     turn_fail(e, turn, err);
 }
 

@@ -231,6 +231,43 @@ TEST(two_conversations_in_turn_come_back_from_disk_each_time)
     last_down();
 }
 
+static u32 fail_embed;
+static enum err (*real_embed)(const u8 *, enum ops_source, const u32 *, u32, u32, void *);
+
+static enum err embed(const u8 *table, enum ops_source type, const u32 *ids, u32 rows, u32 h,
+                      void *x)
+{
+    if (fail_embed > 0 && --fail_embed == 0) return fail(ERR_DEVICE, "the test says so");
+    return real_embed(table, type, ids, rows, h, x);
+}
+
+static void wrap_embed(struct ops *ops)
+{
+    real_embed = ops->embed;
+    ops->embed = embed;
+}
+
+/* K24: a file that passes every check but breaks the first forward goes; the next try is cold. */
+TEST(a_restore_on_which_the_first_forward_fails_is_not_tried_again)
+{
+    first_up(&(struct micro_setup){ .wrap = wrap_embed });
+    micro_prompt(&ask, 6 * G + 5, 3, 9);
+    micro_run(&ask);
+    restart();
+    micro_continue(&again, &ask, 7, 4);
+    struct micro_ask second = again;
+    fail_embed = 1;
+    micro_run(&again);
+    CHECK(again.result.finish == FINISH_ERROR && again.result.error == ERR_DEVICE);
+    CHECK_EQ(spill_session((const u64[2]){ ask.session, ask.session }), NONE);
+    settle();
+    micro_run(&second);
+    CHECK_EQ(second.result.finish, FINISH_LENGTH);
+    CHECK(second.result.cached < ask.id_count + ask.result.generated - 1);
+    micro_equals_cold(&second);
+    last_down();
+}
+
 /* A damaged file is a longer prefill, counted, and never another token. */
 TEST(a_damaged_file_is_a_longer_prefill)
 {

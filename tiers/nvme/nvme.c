@@ -333,7 +333,7 @@ static enum err adopt(struct load_row *r, u64 now_us, u32 *record_out)
     return OK;
 }
 
-enum nvme_state nvme_loaded(u32 load, u64 now_us, u32 *record_out, enum tier_source *source_out)
+enum nvme_state nvme_loaded(u32 load, u64 now_us, struct nvme_record *out)
 {
     struct load_row *r = &own.load[load];
     ASSERT(r->used);
@@ -341,7 +341,7 @@ enum nvme_state nvme_loaded(u32 load, u64 now_us, u32 *record_out, enum tier_sou
     bool spill = r->hit.row != NONE;
     u64 now_s = (u64)clock_wall_s();
     if (r->err == OK && !ids_are_its(r)) r->err = fail(ERR_STALE, "its ids are not its name's");
-    if (r->err == OK && !r->gone) r->err = adopt(r, now_us, record_out);
+    if (r->err == OK && !r->gone) r->err = adopt(r, now_us, &out->record);
     if (spill && spill_is(r->hit.row, &r->talk)) {
         struct spill_hit hit = { .row = r->hit.row, .anchor = r->hit.anchor };
         spill_served(&hit, r->err == OK, now_s);
@@ -350,12 +350,22 @@ enum nvme_state nvme_loaded(u32 load, u64 now_us, u32 *record_out, enum tier_sou
         struct disk_hit hit = { .anchor = r->hit.anchor };
         disk_served(&hit, r->err == OK, now_s);
     }
+    memcpy(out->name, pieces_row(r->hit.anchor)->name, sizeof out->name);
     pieces_release(r->hit.anchor);
     let_go(r);
     spill_check();
     if (r->err != OK || r->gone) return NVME_FAILED;
-    *source_out = spill ? TIER_SPILL : TIER_DISK;
+    out->source = spill ? TIER_SPILL : TIER_DISK;
     return NVME_LOADED;
+}
+
+void nvme_distrust(const u64 name[2])
+{
+    if (!own.on) return;
+    u32 anchor = pieces_find(FORMAT_ANCHOR, name), chunk = pieces_find(FORMAT_CHUNK, name);
+    if (anchor != NONE) pieces_doom(anchor);
+    if (chunk != NONE && !pieces_row(chunk)->doomed) pieces_doom(chunk);
+    spill_check();
 }
 
 void nvme_abandon(u32 load) { own.load[load].gone = true; }
@@ -373,9 +383,8 @@ static bool read_answers(u64 now_us)
         else if (r->err == OK) r->err = answer.err;
         if (--r->reads_left == 0) pieces_hold(r->hit.anchor);   /* until nvme_loaded          */
         transfer_answer(&answer);
-        u32 record;
-        enum tier_source source;
-        if (r->reads_left == 0 && r->gone) nvme_loaded(answer.owner, now_us, &record, &source);
+        struct nvme_record none;
+        if (r->reads_left == 0 && r->gone) nvme_loaded(answer.owner, now_us, &none);
     }
     return any;
 }

@@ -55,8 +55,11 @@ MUST_USE enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt
                             u32 *load_out);
 
 enum nvme_state { NVME_LOADING, NVME_LOADED, NVME_FAILED };
-/* How a load stands.  LOADED: *record_out is the record; LOADED and FAILED: its row is free. */
-enum nvme_state nvme_loaded(u32 load, u64 now_us, u32 *record_out, enum tier_source *source_out);
+struct nvme_record { u32 record; enum tier_source source; u64 name[2]; };      /* what came of it */
+/* How a load stands.  LOADED: *out is what came; LOADED and FAILED: its row is free. */
+enum nvme_state nvme_loaded(u32 load, u64 now_us, struct nvme_record *out);
+/* The first forward on what a load of that name brought failed: its files are not trusted. */
+void nvme_distrust(const u64 name[2]);
 void nvme_abandon(u32 load);            /* its turn is gone: what comes is let go             */
 
 /* The prompt goes on from `start`: counted, and the lines that get an anchor. */
