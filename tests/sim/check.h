@@ -11,7 +11,7 @@
 #include "tiers/anchors.h"
 
 enum { SIM_CTX = 160, SIM_GUESTS = 2, SIM_ALL = SIM_CLIENTS + SIM_GUESTS, SIM_PASSES_MAX = 20000,
-       SIM_HEAD_ROWS = 21, SIM_ROWS_CAP = 512 };
+       SIM_HEAD_ROWS = 21, SIM_ROWS_CAP = 512, SIM_ANSWERS = 128 };
 
 /* Ids that mean something; none but ID_END is below the sampler's candidates (48 of 64). */
 enum { ID_END = MICRO_EOS, ID_START = 48, ID_THINK, ID_CLOSE, ID_LINE, ID_BLANK, ID_HIDDEN };
@@ -41,6 +41,8 @@ static struct {
     u32  next_record;               /* the next one whose rows and anchors are compared           */
     struct { u32 ids[SIM_CTX + 64]; u64 count; } rows[SIM_ROWS_CAP];    /* ever served: a ring   */
     u64  rows_count;
+    struct micro_ask answered[SIM_ANSWERS];             /* turns that ended by themselves: a ring */
+    u64  answered_count;
     u64  capped_number;             /* gates had been asked when a cap last changed               */
     bool pressed;                   /* a cap or a failing commit: turns may be refused            */
     f32  logits[64];
@@ -60,6 +62,7 @@ static const struct micro_setup world_setups[] = {
     { .slot_count = 2, .anchors = 12, .guest = true, .guest_fraction = 1, .stash_rows = 60 },
     { .slot_count = 1, .anchors = 12, .guest = true, .park_rows = 200, .pin_rows = 80,
       .store_rows = 60, .entry_rows = 40, .records = 12 },
+    { .slot_count = 2, .anchors = 12, .guest = true, .response_bytes = 16384 },
 };
 
 static const char *world_dir;       /* of the model, written by the parent                        */
@@ -310,6 +313,22 @@ static void check_guest(const struct client *c)
         slot_drop(spare());
     }
     space_host_fail_commit(left);
+}
+
+/* What came from the response cache is what the engine answered to the same request before. */
+static void check_response(const struct micro_ask *a)
+{
+    for (u64 i = 0; i < MIN(world.answered_count, (u64)SIM_ANSWERS); i++) {
+        const struct micro_ask *b = &world.answered[i];
+        if (a->id_count == b->id_count && a->max_tokens == b->max_tokens &&
+            a->think_open == b->think_open && a->closing_count == b->closing_count &&
+            (a->closing_count == 0 || a->think_budget == b->think_budget) &&
+            a->out_count == b->out_count &&
+            memcmp(a->ids, b->ids, a->id_count * sizeof *a->ids) == 0 &&
+            memcmp(a->out, b->out, a->out_count * sizeof *a->out) == 0) return;
+    }
+    if (world.answered_count <= SIM_ANSWERS)
+        test_failed(__FILE__, __LINE__, "an answer of the response cache was never given");
 }
 
 /* The slot of a turn that ended holds its served ids and nothing else. */

@@ -29,6 +29,7 @@ TEST(every_turn_of_every_seed_equals_its_cold_run)
     CHECK_EQ(failed, hi);
     if (range != NULL || turns != NULL) return;
     for (u32 i = 0; i <= SOURCE_STORE; i++) CHECK(sum.source[i] > 100);
+    CHECK(sum.source[SOURCE_RESPONSE] > 0);
     CHECK(sum.cancelled > 100 && sum.refused > 0 && sum.by_memory > 0);
     CHECK(sum.turns >= SEEDS * TURNS);
 }

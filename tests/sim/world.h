@@ -23,6 +23,7 @@ static void turn_over(struct client *c)
         world.sum.forwarded += r->forwarded;
         world.sum.by_memory += r->by_memory;
         if (r->by_memory) CHECK(world.pressed);
+        else if (r->source == SOURCE_RESPONSE) check_response(&c->ask);
         else CHECK(r->finish == FINISH_STOP || c->ask.out_count == c->ask.max_tokens ||
                    r->cached + r->forwarded + r->generated >= SIM_CTX);
         break;
@@ -36,6 +37,8 @@ static void turn_over(struct client *c)
         world.sum.refused++;
     }
     if (r->slot != NONE && r->finish != FINISH_ERROR) check_turn(c);
+    if (r->finish == FINISH_STOP || r->finish == FINISH_LENGTH)
+        world.answered[world.answered_count++ % SIM_ANSWERS] = c->ask;
     if (!c->keep) return;
     c->count = c->ask.id_count - c->reminder;
     memcpy(c->ids, c->ask.ids, c->gap * sizeof *c->ids);
@@ -167,7 +170,8 @@ static void push(struct client *c, const struct sim_op *op)
         put_head(c, op->salt);
         put_message(c, op);
     }
-    c->ask.max_tokens = MAX(op->answer, 1u);
+    if (op->kind != SIM_AGAIN || op->salt % 2 == 0 || c->ask.max_tokens == 0)
+        c->ask.max_tokens = MAX(op->answer, 1u);    /* else exactly the same request once more */
     c->ask.session = c->session;
     c->cancel_pass = op->abort == 0 ? UINT64_MAX : world.pass + op->abort - 1;
     c->busy = true;
