@@ -55,8 +55,8 @@ bool journal_answers(void)
             disk_counts_saved();
         else if (answer.kind == WRITER_BLOB) spill_written(answer.owner, answer.err);
     }
-    spill_check();
-    spill_pass();
+    if (any) spill_check();             /* walks every chain: not on each round of a decode   */
+    if (any || spill_busy()) spill_pass();
     return any;
 }
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { NVME_PIECES = 16384, NVME_LINES = 65536, NVME_TALKS = 256, NVME_WRITES = 256,
-       NVME_READS = 1024, NVME_SMALL = 1024, NVME_COUNTS_US = 60000000 };
+       NVME_READS = 1024, NVME_SMALL = 1024, NVME_COUNTS_US = 60000000,
+       NVME_PLAN_US = 50000 };          /* the write-behind is planned at most so often       */
 
 struct load_row {
     struct nvme_hit hit;
@@ -40,6 +41,8 @@ static struct {
     struct journal_talk *talk;          /* [record_cap]                                       */
     u32 *record, *order;                /* [record_cap] of talk i; the plan                   */
     u64 idle_since_us, counts_us;
+    u64 plan_us, due_us;                /* when the write-behind is planned next; may save next */
+    bool fresh;                         /* a turn ended, or idling began, since the last plan */
     bool on;
 } own;
 
@@ -128,6 +131,7 @@ bool nvme_open(const struct nvme_setup *setup)
         return false;
     }
     own.on = true;
+    own.due_us = UINT64_MAX;
     struct pieces_counts found = pieces_counts();
     log_line(LOG_LEVEL_INFO, "cache folder %s: %u files, %llu MiB, %u conversations",
              own.place.folder, found.rows,
@@ -428,7 +432,9 @@ static struct kept_row *kept_of(u32 record)
 
 void nvme_turn_over(u32 record, u64 now_us)
 {
-    if (own.on && record != NONE) kept_of(record)->turn_us = now_us;
+    if (!own.on || record == NONE) return;
+    kept_of(record)->turn_us = now_us;
+    own.fresh = true;
 }
 
 void nvme_prefilled(u64 tokens, u64 us)
@@ -502,10 +508,11 @@ static u32 list_talks(void)
 {
     u32 count = 0;
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
-        if (!writable(r) || !newest(r)) continue;
         struct kept_row *k = kept_of(r);
+        if (k->turn_us == 0 || !writable(r)) continue;
         bool saving = spill_saving(record_at(r)->session);
         check_saved(r, k, saving);
+        if (k->saved_rows >= record_rows(r) || !newest(r)) continue;
         own.record[count] = r;
         own.talk[count++] = (struct journal_talk){
             .rows = record_rows(r), .written = MIN(k->saved_rows, record_rows(r)),
@@ -516,6 +523,27 @@ static u32 list_talks(void)
     return count;
 }
 
+/* Saves what is due.  Looking at every record on every round of a decode would cost it time. */
+static bool write_behind(u64 now_us)
+{
+    bool moved = false;
+    if (!own.fresh && now_us < own.plan_us) return false;
+    own.fresh = false;
+    u32 count = list_talks();
+    u32 due = journal_plan(own.talk, count, &own.set.knobs.journal, now_us, own.idle_since_us,
+                           writer_counts().day_bytes, own.order);
+    for (u32 i = 0; i < due; i++) {
+        u32 record = own.record[own.order[i]];
+        moved = save(record, now_us, false) || moved;
+        own.talk[own.order[i]].saved_us = now_us;
+        own.talk[own.order[i]].saving = true;
+        kept_of(record)->saved_us = now_us;     /* refused: again some time later             */
+    }
+    own.due_us = journal_due_us(own.talk, count, &own.set.knobs.journal, own.idle_since_us);
+    own.plan_us = MAX(now_us + NVME_PLAN_US, MIN(own.due_us, now_us + 20 * NVME_PLAN_US));
+    return moved;
+}
+
 bool nvme_pass(u64 now_us, bool busy)
 {
     if (!own.on) return false;
@@ -524,16 +552,11 @@ bool nvme_pass(u64 now_us, bool busy)
         while (writer_step()) continue;
     moved = journal_answers() || moved;
     if (busy) own.idle_since_us = 0;
-    else if (own.idle_since_us == 0) own.idle_since_us = MAX(now_us, 1u);
-    if (own.set.knobs.spill_bytes == 0) return moved;
-    u32 count = list_talks();
-    u32 due = journal_plan(own.talk, count, &own.set.knobs.journal, now_us, own.idle_since_us,
-                           writer_counts().day_bytes, own.order);
-    for (u32 i = 0; i < due; i++) {
-        u32 record = own.record[own.order[i]];
-        moved = save(record, now_us, false) || moved;
-        kept_of(record)->saved_us = now_us;     /* refused: again after every_us              */
-        }
+    else if (own.idle_since_us == 0) {
+        own.idle_since_us = MAX(now_us, 1u);
+        own.fresh = true;
+    }
+    if (own.set.knobs.spill_bytes > 0) moved = write_behind(now_us) || moved;
     if (now_us - own.counts_us >= NVME_COUNTS_US && count_rows() > 0 && disk_counts_save())
         own.counts_us = now_us;
     return moved;
@@ -541,8 +564,8 @@ bool nvme_pass(u64 now_us, bool busy)
 
 u64 nvme_due_us(void)
 {
-    if (!own.on || own.set.knobs.spill_bytes == 0) return UINT64_MAX;
-    return journal_due_us(own.talk, list_talks(), &own.set.knobs.journal, own.idle_since_us);
+    if (!own.on || own.set.knobs.spill_bytes == 0 || own.due_us == UINT64_MAX) return UINT64_MAX;
+    return MAX(own.due_us, own.plan_us);
 }
 
 /* ------------------------------------------------------------------ drain and clear */
