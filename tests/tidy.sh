@@ -178,7 +178,9 @@ for path in sources:
 # folders have a README of at most 40 lines, one for every folder with rooms
 for folder in sorted({os.path.dirname(p) for p in sources if not p.startswith("tests/")}):
     readme = folder + "/README.md"
-    if os.path.exists(readme):
+    if not os.path.exists(readme):
+        breach(readme, 0, "missing: what the folder owns, its tables, one line a room")
+    else:
         count = open(readme, encoding="utf-8").read().count("\n")
         if count > README_LINES:
             breach(readme, 0, f"{count} lines, at most {README_LINES}")

@@ -12,17 +12,20 @@ $out"
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-# plant NAME FILE CONTENT: a tree with that one file must be refused with a line naming it
+# plant NAME FILE CONTENT [WHERE]: a tree with that one file must be refused, and for that file alone
+# (or for WHERE alone)
 plant() {
-    local name=$1 file=$2 content=$3
+    local name=$1 file=$2 content=$3 where=${4:-$2}
     rm -rf "$work/t"; mkdir -p "$work/t/tests" "$work/t/$(dirname "$file")"
     cp tests/tidy.sh "$work/t/tests/"
     mkdir -p "$work/t/model" "$work/t/http/chat" "$work/t/arena/base"
-    : >"$work/t/model/forward.h"; : >"$work/t/http/chat/request.h"
+    printf '#ifndef MODEL_FORWARD_H\n#define MODEL_FORWARD_H\n#endif\n' >"$work/t/model/forward.h"
+    printf '#ifndef CHAT_REQUEST_H\n#define CHAT_REQUEST_H\n#endif\n' >"$work/t/http/chat/request.h"
     printf '%b' "$content" >"$work/t/$file"
+    for folder in model http/chat arena/base "${bare:-$(dirname "$file")}"; do : >"$work/t/$folder/README.md"; done
     (cd "$work/t" && git init -q . && git add -A) >/dev/null 2>&1
     if out=$(bash "$work/t/tests/tidy.sh" 2>&1); then bad "$name: not found"
-    elif grep -q "^${file%%/*}" <<<"$out"; then ok
+    elif ! grep -v -e "^$where:" -e ' breaches$' <<<"$out" | grep -q .; then ok
     else bad "$name: $out"; fi
 }
 long=$(printf 'x%.0s' $(seq 120))
@@ -41,7 +44,8 @@ plant "a kernel includes model" model/cpu/a.c '#include "model/forward.h"\n'
 plant "jansson outside json" http/chat/a.c '#include <jansson.h>\n'
 plant "libm in a kernel" model/cpu/a.c '#include <math.h>\n'
 plant "a note to oneself" tiers/a.c "/* TO""DO later */\n"
-plant "a folder at the top" utils/a.c 'int a;\n'
+plant "a folder at the top" utils/a.c 'int a;\n' utils
+bare=model plant "a folder without README" tiers/a.c 'int a_b;\n' tiers/README.md
 plant "a sleep" tiers/a.c 'void a_b(void) { sleep(1); }\n'
 
 out=$(./build.sh nonsense 2>&1); [ $? -eq 2 ] && grep -q nonsense <<<"$out" && ok || bad "an unknown word: $out"
