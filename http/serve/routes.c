@@ -9,6 +9,7 @@
 #include "http/serve/phase.h"
 #include "http/turn/command.h"
 
+#include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -78,8 +79,16 @@ static void run_models(struct exchange *x)
 static void run_stats(struct exchange *x) { exchange_command(x, COMMAND_STATS, NULL, NULL); }
 static void run_ledger(struct exchange *x) { exchange_command(x, COMMAND_LEDGER, NULL, NULL); }
 
-/* {"session":S?,"tier":T?}; an empty body clears everything.  A session of any length: hashed like
- * a request's. */
+/* A parameter of the query string, for what the body does not say; {0} without one. */
+static struct text_span query_of(const struct exchange *x, const char *name)
+{
+    const char *value = MHD_lookup_connection_value(x->connection, MHD_GET_ARGUMENT_KIND, name);
+    if (value == NULL) return (struct text_span){0};
+    return (struct text_span){ .bytes = value, .len = strlen(value) };
+}
+
+/* ?tier=T&session=S, or {"session":S?,"tier":T?}; neither: everything.  A session of any length:
+ * hashed like a request's. */
 static void run_clear(struct exchange *x)
 {
     struct jsontext body = {0};
@@ -93,6 +102,8 @@ static void run_clear(struct exchange *x)
               fields_open(x->body, x->body_bytes, phase_model()->json_depth, &body, &x->refusal);
     ok = ok && fields_text(body, "session", &pool, &source.user, &x->refusal) &&
          fields_text(body, "tier", &pool, &tier, &x->refusal);
+    if (tier.len == 0) tier = query_of(x, "tier");
+    if (source.user.len == 0) source.user = query_of(x, "session");
     if (ok && tier.len >= sizeof tier_text)
         ok = refusal_bad(&x->refusal, "tier", "tier: no tier has that name");
     if (ok && source.user.len > 0) session_id(&source, session_text);
