@@ -40,7 +40,8 @@ static void memory_open(u32 chunks)
     for (u32 i = 0; i < chunks * G / B; i++) {
         CHECK_OK(arena_blocks_take(state_blocks_arena(), HOLD_PARK, &block[i]));
         u64 *at = (u64 *)(void *)arena_blocks_addr(state_blocks_arena(), block[i]);
-        for (u64 k = 0; k < shape.block_bytes / sizeof *at; k++) at[k] = i * 0x9e3779b97f4a7c15u + k;
+        for (u64 k = 0; k < shape.block_bytes / sizeof *at; k++)
+            at[k] = i * 0x9e3779b97f4a7c15u + k;
         u64 *label = arena_blocks_label(state_blocks_arena(), block[i]);
         for (u32 k = 0; k < B; k++) label[k] = keys[i * B + k] = rng_u64(i, k);
     }
