@@ -140,6 +140,25 @@ void end_copy(struct generation_list *to, const struct generation_list *from, u6
     }
 }
 
+void end_extend(struct generation_list *to, const struct generation_list *from, u64 pos)
+{
+    u32 last = end_find(to, UINT64_MAX);
+    u64 least = last == 0 ? 0 : pool.row[last].hi;
+    bool takes = false;
+    for (u32 i = from->first; i != 0; i = pool.row[i].next) {
+        struct end_row row = pool.row[i];
+        if (row.kind == END_GENERATION) {
+            bool whole = row.hi <= pos, closed = row.think_hi > 0 && row.think_hi <= pos;
+            if (!whole && (row.lo >= pos || !closed)) return;
+            takes = row.lo >= least;
+        } else if (row.lo >= pos || (row.kind == END_CALL && row.hi > pos)) {
+            continue;
+        }
+        row.hi = MIN(row.hi, pos);
+        if (takes && !append(to, &row)) return;
+    }
+}
+
 u32 end_used(void) { return pool.used; }
 
 u32 end_check(const struct generation_list *list)

@@ -132,7 +132,7 @@ static enum err place(struct engine *e, struct turn_row *turn, struct wants_owne
 }
 
 /* Choose the start, make room, restore.  Fails only when the slot itself gets no rows. */
-static enum err admit(struct engine *e, struct turn_row *turn)
+static enum err start(struct engine *e, struct turn_row *turn)
 {
     const struct submit_row *row = submit_at(turn->submit);
     struct tier_prompt prompt = { .keys = e->keys, .count = turn->prompt_count,
@@ -160,6 +160,7 @@ static enum err admit(struct engine *e, struct turn_row *turn)
         return err;
     }
     slot_row(turn->slot)->record = resident_record(turn->slot);
+    replay_keep(turn);
     for (u64 i = 0; i < prompt.count; i++) turn_ids(e, turn)[i] = (u32)e->keys[i];
     turn->admit_at_us = clock_us();
     turn->restore_us = turn->admit_at_us - owner.now_us + turn->load_us;
@@ -167,6 +168,13 @@ static enum err admit(struct engine *e, struct turn_row *turn)
     skip_marks(turn);
     turn->state = TURN_PREFILL;
     return OK;
+}
+
+static enum err admit(struct engine *e, struct turn_row *turn)
+{
+    enum err err = start(e, turn);
+    end_cut(&turn->replay.kept, 0);
+    return err;
 }
 
 static u32 idle_slots(const struct engine *e)

@@ -28,6 +28,8 @@ static void leave_slot(struct engine *e, struct turn_row *turn, u64 now_us)
     if (turn->lost) {
         tier_lost(slot, &turn->pool);
     } else {
+        if (record != NONE && slot_row(slot)->len < turn->prompt_count)
+            end_cut(record_generations(record), slot_row(slot)->len);   /* stopped on the way */
         tier_commit(slot, &(struct tier_answer){
             .start = turn->hit.start, .prompt_count = turn->prompt_count,
             .think_hi = turn->think_hi,

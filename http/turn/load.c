@@ -96,6 +96,7 @@ void load_drain(struct engine *e)
 {
     struct journal_drained drained;
     if (!nvme_on()) return;
+    turn_memos();
     nvme_drain(clock_us() + e->set.profile->drain_write_us, &drained);
     log_line(LOG_LEVEL_INFO, "spill: %u conversations written, %u not reached", drained.saved,
              drained.missed);

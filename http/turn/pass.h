@@ -30,6 +30,7 @@ struct replay {
     bool aligned;                   /* the served ids are not the ones sent                   */
     bool no_room;                   /* they would be, but would not fit the context           */
     u64  sent, rows;                /* ids [0, sent) as sent are served as rows [0, rows)     */
+    struct generation_list kept;    /* generations of those rows, while it is admitted        */
 };
 
 struct turn_row {
@@ -165,6 +166,8 @@ void load_drain(struct engine *e);
  * are those served; *hit is where it starts. */
 void replay_prompt(struct engine *e, struct turn_row *turn, struct tier_prompt *prompt,
                    struct tier_hit *hit);
+/* The turn has its record: what it was aligned with is known of these rows too. */
+void replay_keep(struct turn_row *turn);
 
 /* command.c: records and rows of each class into the graph's columns, before a dump. */
 void command_count_records(struct engine *e);
@@ -172,6 +175,7 @@ void command_count_records(struct engine *e);
 /* The passes, in order. */
 void command_pass(struct engine *e);
 void turn_pass(struct engine *e);
+void turn_memos(void);                  /* calls that came back go beside their rows          */
 void admit_pass(struct engine *e);
 void load_pass(struct engine *e);
 void answer_pass(struct engine *e);

@@ -150,6 +150,15 @@ void replay_prompt(struct engine *e, struct turn_row *turn, struct tier_prompt *
     u64 count = align(e, turn, prompt, record, marks, &turn->replay);
     ASSERT(count > 0);
     memcpy(e->keys, e->replayed, count * sizeof *e->keys);
+    end_extend(&turn->replay.kept, record_generations(record), turn->replay.rows);
     prompt->count = count;
     turn_serve(e, turn, count, marks, row->mark_count);
+}
+
+/* Rows above the start are forwarded again, and a fork took only what ends below it. */
+void replay_keep(struct turn_row *turn)
+{
+    u32 record = resident_record(turn->slot);
+    if (turn->replay.aligned)
+        end_extend(record_generations(record), &turn->replay.kept, turn->replay.rows);
 }

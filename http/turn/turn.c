@@ -192,6 +192,15 @@ static void start_turn(struct engine *e, u32 submit)
     turn_serve(e, turn, row->id_count, row->mark, row->mark_count);
 }
 
+void turn_memos(void)
+{
+    u32 submit;
+    while (submit_next_memo(&submit)) {
+        keep_calls(submit_at(submit));
+        submit_release(submit);
+    }
+}
+
 void turn_pass(struct engine *e)
 {
     u32 submit, place = 0;
@@ -199,10 +208,7 @@ void turn_pass(struct engine *e)
         start_turn(e, submit);
         e->moved = true;
     }
-    while (submit_next_memo(&submit)) {     /* after the inbox: what a client knew stands now */
-        keep_calls(submit_at(submit));
-        submit_release(submit);
-    }
+    turn_memos();                           /* after the inbox: what a client knew stands now */
     for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1)) {
         struct turn_row *turn = &table.turn[i];
         if (turn->state == TURN_DONE) continue;

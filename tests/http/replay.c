@@ -272,6 +272,30 @@ TEST(an_answer_that_its_client_left_goes_on_where_it_stands)
     }
 }
 
+/* An edit inside the newest answer: its reasoning was put back above the start, and is again. */
+TEST(what_was_put_back_above_the_start_is_known_to_the_new_rows_too)
+{
+    static u32 before[TALK_IDS];
+    house_open(&(struct micro_setup){ .ctx = TALK_CTX, .slot_count = 2 }, "\n\nEnough.\n");
+    add_message("user", "\"What is a river?\"");
+    for (u32 turn = 0; turn < 5; turn++) {
+        u64 rows = talk.rows;
+        memcpy(before, talk.served, sizeof before);
+        say("I think of water and of banks.\n</think>\n\nA long stream of it.");
+        ask("", true);
+        if (turn == 2) {
+            CHECK_EQ(talk.result.served, SERVED_ALIGNED);
+            CHECK(talk.result.cached < rows);           /* it starts before the edited answer */
+        } else if (turn > 0) {
+            check_goes_on(before, rows, "aligned");
+        }
+        if (turn == 1) strcpy(talk.content, "A long stream, edited.");
+        keep_answer(false);
+        add_message("user", "\"Go on.\"");
+    }
+    house_close();
+}
+
 /* Templates that take the reasoning of past answers out on purpose: off unless asked for. */
 TEST(a_template_that_strips_aligns_when_it_is_told_to)
 {

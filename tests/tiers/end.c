@@ -67,6 +67,33 @@ TEST(spans_and_calls_stand_in_their_generation_by_position_and_go_with_it)
     arena_close();
 }
 
+TEST(a_list_is_extended_by_what_another_knows_beyond_it)
+{
+    struct generation_list a = { 0 }, b = { 0 };
+    struct call_row in = call_at(42, 45), out = call_at(47, 52);
+    pool_open(100);
+    for (u64 i = 1; i <= 6; i++) CHECK(end_record(&a, i * 10, i * 10 + 6, i * 10 + 2));
+    CHECK(end_record(&b, 10, 16, 12));
+    end_extend(&b, &a, 36);
+    CHECK_EQ(end_check(&b), 3);
+    CHECK_EQ(end_at(end_find(&b, 100))->hi, 36);
+    CHECK(end_call(&a, &in));
+    CHECK(!end_call(&a, &out));
+    CHECK(end_span(&a, 41, 44));
+    end_extend(&b, &a, 43);                         /* inside the fourth, behind its reasoning */
+    CHECK_EQ(end_check(&b), 5);
+    CHECK_EQ(end_at(end_find(&b, 100))->hi, 43);
+    CHECK_EQ(end_at(b.last)->kind, END_SPAN);
+    CHECK_EQ(end_at(b.last)->hi, 43);
+    end_cut(&b, 36);
+    end_extend(&b, &a, 41);                         /* inside its reasoning: nothing of it */
+    CHECK_EQ(end_check(&b), 3);
+    end_cut(&a, 0);
+    end_cut(&b, 0);
+    CHECK_EQ(end_used(), 0);
+    arena_close();
+}
+
 TEST(a_full_pool_refuses_and_keeps_what_it_has)
 {
     struct generation_list g = { 0 }, copy = { 0 };
