@@ -176,12 +176,27 @@ static bool is_over(void)
     return false;
 }
 
+/* Anchors that others let go of are charged to the guest that shares them: what its stash does not
+ * pay for goes. */
+static void fit_guest(void)
+{
+    u32 slot = resident_guest_slot(), record = slot == NONE ? NONE : own.record[slot];
+    while (record != NONE && aside_used(HOLD_STASH) > aside_cap(HOLD_STASH)) {
+        struct anchor_list list = record_anchors(record);
+        u32 at = anchors_cheapest(&list, 0, false);
+        if (at == NONE) return;
+        replace(record, at);
+    }
+}
+
 void resident_settle(void)
 {
     fit(NONE, 0);
+    fit_guest();
     while (is_over()) {             /* ends: nothing is over, or a record has an anchor less  */
         budget_graph_refresh(own.graph);
         if (!is_over() || !drop_any()) return;
+        fit_guest();
     }
 }
 
@@ -441,7 +456,9 @@ u32 resident_victims(struct budget_record *out, u32 cap, struct budget_shares *s
             unit_id unit = list.row[i].unit;
             if (!over && record_at(r)->slot == 0 && list.row[i].head) continue;
             struct holders holders = *arena_slots_holders(sections, unit);
-            if (holders.count[HOLD_ANCHOR] > 1 && (!over || !first_of_unit(r, unit))) continue;
+            if (!over && holders_total(&holders) > 1) continue;
+            if (holders.count[HOLD_STASH] > 0) continue;        /* a guest can't pay for it */
+            if (holders.count[HOLD_ANCHOR] > 1 && !first_of_unit(r, unit)) continue;
             holders.count[HOLD_ANCHOR] = 1;             /* all of them go at once */
             struct budget_record *v = &out[count++];
             *v = (struct budget_record){ .node = own.node, .record = unit.index,

@@ -63,6 +63,8 @@ static const struct micro_setup world_setups[] = {
     { .slot_count = 1, .anchors = 12, .guest = true, .park_rows = 200, .pin_rows = 80,
       .store_rows = 60, .entry_rows = 40, .records = 12 },
     { .slot_count = 2, .anchors = 12, .guest = true, .response_bytes = 16384 },
+    { .slot_count = 2, .anchors = 30, .block_rows = 4, .grid_rows = 4, .guest = true },
+    { .slot_count = 2, .anchors = 12, .block_rows = 16, .grid_rows = 32 },
 };
 
 static const char *world_dir;       /* of the model, written by the parent                        */
