@@ -56,8 +56,8 @@ void end_cut(struct generation_list *list, u64 pos);
  * has rows. */
 void end_copy(struct generation_list *to, const struct generation_list *from, u64 pos);
 
-/* Adds those of `from` that begin behind the last of `to` and end at or below `pos`; and of one that
- * goes on beyond it, the part below, when its reasoning ended there. */
+/* Adds those of `from` that begin behind the last of `to` and end at or below `pos`; and of one
+ * that goes on beyond it, the part below, when its reasoning ended there. */
 void end_extend(struct generation_list *to, const struct generation_list *from, u64 pos);
 
 u32 end_used(void);                                     /* rows in use                            */

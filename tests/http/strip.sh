@@ -106,6 +106,24 @@ with tempfile.TemporaryDirectory() as folder:
                     t.check(h["served"] == "aligned" and h["source"] in ("end", "park"), f"in turn {x} {i}: {h}")
                     t.check(h["forwarded"] < 40, f"in turn {x} {i} reads only what is new: {h}")
                 messages += [{"role": "assistant", "content": m["content"]}, {"role": "user", "content": "Go on."}]
+    # the server is told to end at once after the last answer: its calls stand on disk all the same
+    boot = flags[:2] + ["--parallel", "1"] + flags[4:] + ["--cache-dir", os.path.join(folder, "cache"), "--spill-min-tokens",
+                                                         "64", "--grid", "64", "--block", "16"]
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Begin."}]
+    for i in (1, 3, 5):
+        with Server(boot) as s:
+            status, b = s.post("/v1/chat/completions", {"messages": messages, "tools": TOOLS, "temperature": 0},
+                               headers={"x-session-id": "boot", "x-holdfast-force": str(i)})
+        t.check(status == 200, f"restart {i}: {status} {b}")
+        h, m = b["holdfast"], b["choices"][0]["message"]
+        sums(f"restart {i}", b["usage"], h)
+        if i > 1:
+            t.check((h["source"], h["served"]) in (("spill", "aligned"), ("end", "aligned")), f"restart {i}: {h}")
+            t.check(h["forwarded"] < 60, f"restart {i} reads only what is new: {h}")
+        messages.append({"role": "assistant", "content": m["content"], "tool_calls": [
+            {**c, "function": {"name": c["function"]["name"], "arguments": json.dumps(js(json.loads(c["function"]["arguments"])))}}
+            for c in m["tool_calls"]]})
+        messages += [{"role": "tool", "tool_call_id": c["id"], "content": "int main"} for c in m["tool_calls"]]
     with Server(flags + ["--end-align-reasoning", "off"]) as s:
         for i, (u, h, m) in enumerate(talk(s, "off", {})):
             sums(f"off {i}", u, h)
