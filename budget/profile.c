@@ -126,6 +126,8 @@ static const struct profile_key keys[] = {
           "while busy, so many new rows are written at once"),
     SIZE("nvme-write-gb-day", nvme_day_bytes, GIB, 0, "200",
          "bytes a day; over it only drain and displacement write"),
+    { "restore-wait-s", "server", KEY_TIME, FIELD(restore_wait_us), 1000000, 0, 3600e6, NULL, "20",
+      "at start the conversation used last is read from disk for so long" },
     { "drain-write-s", "server", KEY_TIME, FIELD(drain_write_us), 1000000, 0, 86400e6, NULL, "60",
       "how long conversations are written to disk after SIGTERM" },
     SIZE("heap-reserve-mb", heap_reserve_bytes, MIB, 0, "8", "heap committed at start"),

@@ -92,7 +92,7 @@ struct profile_row {
     u64  spill_bytes, spill_min_tokens;         /* node `spill`                                  */
     u64  journal_idle_us, journal_every_us, journal_rows;
     u64  nvme_day_bytes;
-    u64  drain_write_us;
+    u64  drain_write_us, restore_wait_us;
     u64  heap_reserve_bytes, heap_cap_bytes;
     u64  scratch_cap_bytes;
     u64  tables_cap_bytes;

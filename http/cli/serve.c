@@ -117,6 +117,8 @@ static enum err serve(const struct profile_row *p)
     progress_stop();
     if (err != OK) return err;
     TRY(start_engine());
+    server_set_loading(PHASE_RESTORE, 0, 0);
+    engine_restore();
     start_chat(&chat);
     if (p->force_file[0] != 0) TRY(force_open(p->force_file));
     signals();

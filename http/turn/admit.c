@@ -152,6 +152,8 @@ static enum err start(struct engine *e, struct turn_row *turn)
     if (err != OK) return err;
     if (owner.hit.record != NONE && turn->loaded == owner.hit.number)
         owner.hit.source = turn->from_disk.source;
+    else if (record_is(owner.hit.record, owner.hit.number))
+        owner.hit.source = nvme_source(owner.hit.record, owner.hit.source);
     turn->hit = owner.hit;
     turn->slot = owner.hit.slot;
     err = tier_load(&turn->hit, &prompt);

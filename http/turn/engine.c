@@ -237,6 +237,11 @@ bool engine_pass(void)
     return !over;
 }
 
+void engine_restore(void)
+{
+    load_newest(&engine, clock_us() + engine.set.profile->restore_wait_us);
+}
+
 bool engine_moved(void) { return engine.moved; }
 
 void engine_run(void)

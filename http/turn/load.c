@@ -4,6 +4,7 @@
 
 #include "arena/base/clock.h"
 #include "arena/base/log.h"
+#include "http/turn/submit.h"
 #include "model/state.h"
 
 struct load_owner { const struct nvme_hit *hit; const struct tier_prompt *prompt; u32 load; };
@@ -22,18 +23,16 @@ static void undo_rows(void *owner, u64 bytes)
     nvme_abandon(o->load);
 }
 
-bool load_start(struct engine *e, struct turn_row *turn, const struct tier_prompt *prompt,
-                const struct tier_hit *hit)
+/* The memory of a restore by the gate, its reads queued.  ERR_MEMORY, ERR_FULL. */
+static enum err take(struct engine *e, u64 number, const struct tier_prompt *prompt,
+                     const struct tier_hit *hit, const struct nvme_hit *found, u32 *load_out)
 {
     static struct budget_plan plan;
-    struct nvme_hit found;
     u64 block_rows = state_shape()->block_rows;
-    if (!nvme_find(prompt, hit->start, turn->loads, &found)) return false;
-    turn->loads++;
-    u64 blocks = (found.start + block_rows - 1) / block_rows;
+    u64 blocks = (found->start + block_rows - 1) / block_rows;
     u64 bytes = blocks * arena_row(state_blocks_arena())->unit_bytes;
-    u64 unit_bytes = found.units * arena_row(state_sections_arena())->unit_bytes;
-    struct load_owner owner = { .hit = &found, .prompt = prompt, .load = NONE };
+    u64 unit_bytes = found->units * arena_row(state_sections_arena())->unit_bytes;
+    struct load_owner owner = { .hit = found, .prompt = prompt, .load = NONE };
     struct budget_want want[2] = {
         { .node = aside_node(HOLD_PARK), .arena = state_sections_arena(), .must = true,
           .min_bytes = unit_bytes, .max_bytes = unit_bytes, .unit_bytes = 1 },
@@ -41,17 +40,51 @@ bool load_start(struct engine *e, struct turn_row *turn, const struct tier_promp
           .min_bytes = bytes, .max_bytes = bytes, .unit_bytes = 1, .commit = take_rows,
           .undo = undo_rows, .owner = &owner },
     };
-    enum err err = want[0].node == NONE ? fail(ERR_MEMORY, "the park is off")
-                 : wants_gate(e, GATE_ADMIT, turn->number, want, 2, hit, &plan);
+    if (want[0].node == NONE) return fail(ERR_MEMORY, "the park is off");
+    TRY(wants_gate(e, GATE_ADMIT, number, want, 2, hit, &plan));
     e->check = true;
-    if (err != OK) {
+    *load_out = owner.load;
+    return OK;
+}
+
+bool load_start(struct engine *e, struct turn_row *turn, const struct tier_prompt *prompt,
+                const struct tier_hit *hit)
+{
+    struct nvme_hit found;
+    if (!nvme_find(prompt, hit->start, turn->loads, &found)) return false;
+    turn->loads++;
+    if (take(e, turn->number, prompt, hit, &found, &turn->load) != OK) {
         log_line(LOG_LEVEL_DEBUG, "restore of %llu rows: %s", (ull)found.start, err_last()->text);
         return false;
     }
-    turn->load = owner.load;
     turn->load_us = clock_us();
     turn->state = TURN_LOADING;
     return true;
+}
+
+void load_newest(struct engine *e, u64 deadline_us)
+{
+    struct nvme_hit found;
+    struct tier_hit hit = { .record = NONE, .slot = NONE, .victim = NONE };
+    struct tier_prompt prompt = { .keys = NULL };
+    struct nvme_record came;
+    u32 load = NONE;
+    u64 from_us = clock_us(), now_us = from_us;
+    if (!nvme_newest(&found, prompt.session)) return;
+    enum err err = take(e, 0, &prompt, &hit, &found, &load);
+    enum nvme_state state = err == OK ? NVME_LOADING : NVME_FAILED;
+    while (state == NVME_LOADING && now_us < deadline_us) {     /* ends: answers, or the time */
+        u32 seen = ring_word(submit_wake());
+        now_us = clock_us();
+        bool moved = nvme_pass(now_us, true);
+        state = nvme_loaded(load, now_us, &came);
+        if (state == NVME_LOADING && !moved) ring_wait(submit_wake(), seen, deadline_us);
+    }
+    if (state == NVME_LOADING) nvme_abandon(load);      /* its next turn asks again           */
+    tier_settle();
+    log_line(LOG_LEVEL_INFO, "restore: %llu rows of the conversation used last %s, %.0f ms",
+             (ull)found.start, state == NVME_LOADED ? "are back" : "were not read",
+             (f64)(clock_us() - from_us) / 1e3);
 }
 
 void load_pass(struct engine *e)

@@ -158,6 +158,8 @@ bool load_start(struct engine *e, struct turn_row *turn, const struct tier_promp
 void load_plan(struct turn_row *turn, const struct tier_prompt *prompt);
 void load_line(struct turn_row *turn, u64 pos);
 bool load_busy(void);               /* some turn runs                                         */
+/* Start: the conversation used last is read before the first request. */
+void load_newest(struct engine *e, u64 deadline_us);
 /* Stop: everything worth it is written within --drain-write-s. */
 void load_drain(struct engine *e);
 

@@ -86,6 +86,38 @@ TEST(after_sigterm_the_next_turn_forwards_only_its_new_tokens)
     last_down();
 }
 
+/* The conversation used last is in memory before the first request; others come by lookup. */
+TEST(the_conversation_used_last_is_back_before_the_first_request)
+{
+    static struct micro_ask other;
+    first_up(&(struct micro_setup){ .slot_count = 2 });
+    engine_restore();                                   /* nothing is there yet              */
+    micro_prompt(&other, 5 * G, 8, 4);
+    micro_run(&other);
+    clock_set(clock_us() + 5000000, clock_wall_s() + 5);
+    micro_prompt(&ask, 6 * G + 5, 3, 9);
+    micro_run(&ask);
+    restart();
+    engine_restore();
+    CHECK_EQ(record_count(), 1);
+    u64 files = reader_counts().files;
+    micro_continue(&again, &ask, 7, 4);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    CHECK_EQ(again.result.cached, ask.id_count + ask.result.generated - 1);
+    CHECK_EQ(reader_counts().files, files);
+    micro_equals_cold(&again);
+    micro_continue(&other, &other, 7, 4);
+    micro_run(&other);
+    CHECK_EQ(other.result.source, SOURCE_SPILL);
+    micro_equals_cold(&other);
+    micro_continue(&again, &again, 3, 4);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_END);
+    clock_run();
+    last_down();
+}
+
 /* K21: killed after the write-behind, at most the tokens since are read again. */
 TEST(killed_after_the_write_behind_the_last_written_turn_is_there)
 {

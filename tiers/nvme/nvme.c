@@ -23,6 +23,7 @@ struct load_row {
     enum err err;
     bool more[NVME_UNITS];              /* that anchor was asked for                          */
     u64  pos[NVME_UNITS];               /* where it stands                                    */
+    bool boot;                          /* of the start: no turn waits for it                 */
     bool used, gone;                    /* gone: its turn does not wait any more              */
 };
 
@@ -30,6 +31,7 @@ struct kept_row {                       /* of a record: what is known of its ent
     u64 number;                         /* the record's                                       */
     u64 saved_rows, saved_us;
     u64 turn_us;                        /* end of its last turn                               */
+    bool boot;                          /* it came back at the start and was not used yet     */
 };
 
 static struct {
@@ -158,6 +160,14 @@ bool nvme_on(void) { return own.on; }
 
 /* ------------------------------------------------------------------ find */
 
+static struct kept_row *kept_of(u32 record)
+{
+    struct kept_row *k = &own.kept[record];
+    if (k->number != record_at(record)->number)
+        *k = (struct kept_row){ .number = record_at(record)->number };
+    return k;
+}
+
 /* A record in memory holds as much of that session. */
 static bool in_memory(const u64 session[2], u64 rows)
 {
@@ -231,6 +241,27 @@ bool nvme_find(const struct tier_prompt *prompt, u64 best_start, u32 tries, stru
     return true;
 }
 
+bool nvme_newest(struct nvme_hit *out, u64 session_out[2])
+{
+    u32 newest = NONE;
+    struct spill_hit end;
+    for (u32 i = spill_next(0); own.on && i != NONE; i = spill_next(i + 1))
+        if (newest == NONE || spill_at(i)->talk.used_s > spill_at(newest)->talk.used_s) newest = i;
+    if (newest == NONE || !spill_end(newest, &end) || end.start >= own.set.ctx) return false;
+    *out = (struct nvme_hit){ .anchor = end.anchor, .cover = end.cover, .row = newest,
+                              .start = end.start, .whole = true };
+    add_units(out);
+    memcpy(session_out, spill_at(newest)->talk.session, 2 * sizeof *session_out);
+    return true;
+}
+
+enum tier_source nvme_source(u32 record, enum tier_source source)
+{
+    if (!own.on || record == NONE || !kept_of(record)->boot) return source;
+    kept_of(record)->boot = false;
+    return TIER_SPILL;
+}
+
 /* ------------------------------------------------------------------ load */
 
 static enum err take_memory(struct load_row *r)
@@ -259,6 +290,7 @@ enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt,
     *r = (struct load_row){ .hit = *hit, .keys = r->keys, .block = r->block,
                             .session = { prompt->session[0], prompt->session[1] } };
     TRY(take_memory(r));
+    r->boot = prompt->keys == NULL;
     if (!hit->whole) memcpy(r->keys, prompt->keys, hit->start * sizeof *r->keys);
     struct transfer_ask ask = { .owner = at, .anchor = hit->anchor, .cover = hit->cover,
                                 .keys = hit->whole ? NULL : r->keys,
@@ -333,6 +365,7 @@ static enum err adopt(struct load_row *r, u64 now_us, u32 *record_out)
         log_line(LOG_LEVEL_WARN, "spill: generations: %s", err_last()->text);
     struct kept_row *k = &own.kept[*record_out];
     *k = (struct kept_row){ .number = record_at(*record_out)->number };
+    k->boot = r->boot;
     if (its && record_session(*record_out, r->talk.session)) k->saved_rows = r->hit.start;
     return OK;
 }
@@ -422,14 +455,6 @@ void nvme_line(u32 record, u64 pos)
     disk_line(&from, list.row[at].unit, (u64)clock_wall_s());
 }
 
-static struct kept_row *kept_of(u32 record)
-{
-    struct kept_row *k = &own.kept[record];
-    if (k->number != record_at(record)->number)
-        *k = (struct kept_row){ .number = record_at(record)->number };
-    return k;
-}
-
 void nvme_turn_over(u32 record, u64 now_us)
 {
     if (!own.on || record == NONE) return;
@@ -448,12 +473,14 @@ static struct spill_source source_of(u32 record, struct anchor_list *anchors, bo
     u32 count;
     u64 rows;
     const block_id *block = record_blocks(record, &count, &rows);
+    u64 idle_us = clock_us() - MIN(clock_us(), r->used_us), now_s = (u64)clock_wall_s();
     if (r->slot != NONE) state_freeze(r->slot, rows);
     *anchors = record_anchors(record);
     return (struct spill_source){
         .session = { r->session[0], r->session[1] }, .rows = { block, rows }, .anchors = anchors,
         .generations = record_generations(record), .head_pos = r->head_pos, .taint = r->taint,
-        .hits = r->hits, .always = always, .from = MIN(kept_of(record)->saved_rows, rows),
+        .hits = r->hits, .always = always, .used_s = now_s - MIN(now_s, idle_us / 1000000u),
+        .from = MIN(kept_of(record)->saved_rows, rows),
     };
 }
 

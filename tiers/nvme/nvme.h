@@ -49,6 +49,11 @@ struct nvme_hit {
  * conversation of this session, when it begins like the prompt and no record holds it.  False:
  * nothing worth it. */
 bool nvme_find(const struct tier_prompt *prompt, u64 best_start, u32 tries, struct nvme_hit *out);
+/* The conversation used last, whole, for a start: false: there is none. */
+bool nvme_newest(struct nvme_hit *out, u64 session_out[2]);
+/* A record came from disk at the start and no turn began there yet: its source, once; else
+ * `source`. */
+enum tier_source nvme_source(u32 record, enum tier_source source);
 /* Takes blocks and a unit and queues the reads; inside a gate.  *load_out names it from now on.
  * ERR_FULL, ERR_MEMORY: nothing is held. */
 MUST_USE enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt,

@@ -207,7 +207,8 @@ enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out)
     *r = (struct spill_row){ .top = NONE, .tail = NONE, .state = SPILL_PIECES };
     r->talk = (struct manifest){
         .session = { source->session[0], source->session[1] }, .length = source->rows.rows,
-        .head_pos = source->head_pos, .taint = source->taint, .used_s = now_s,
+        .head_pos = source->head_pos, .taint = source->taint,
+        .used_s = source->used_s == 0 ? now_s : source->used_s,
         .hits = source->hits,
     };
     err = save_files(source, r, now_s);

@@ -30,6 +30,7 @@ struct spill_source {
     const struct anchor_list *anchors;  /* the newest that fit are kept, ends before all      */
     const struct generation_list *generations;
     u64 head_pos, taint, hits;
+    u64 used_s;                         /* wall seconds of its last turn; 0: now              */
     u64 from;                           /* rows below are known to be on disk                 */
     bool always;                        /* drain: the day's cap does not count                */
 };
