@@ -40,7 +40,8 @@ MUST_USE enum err engine_declare(struct budget_graph *g, const struct profile_ro
  * thread that will run it.  `profile` and `graph` outlive it.  ERR_MEMORY, ERR_FULL,
  * ERR_NOT_FOUND: engine_declare was not called. */
 MUST_USE enum err engine_open(const struct engine_setup *setup);
-/* Before the first pass: the conversation used last comes back from disk, within --restore-wait-s. */
+/* Before the first pass: the conversation used last comes back from disk, within
+ * --restore-wait-s. */
 void engine_restore(void);
 /* One round of all passes, without a wait; false once a stop has been carried out.  engine_moved:
  * whether the last round did anything. */
