@@ -31,12 +31,12 @@ static void put_head(struct reply *r, struct text *t, const char *object)
 }
 
 enum err reply_open(struct reply *r, const struct chat_model *model, const struct request *q,
-                    const struct submit_row *row)
+                    struct submit_row *row)
 {
     *r = (struct reply){ .model = model, .request = q, .row = row };
-    struct text *growing[7] = { &r->prefix, &r->reasoning, &r->content, &r->calls, &r->out,
-                                &r->call_name, &r->call_text };
-    for (u32 i = 0; i < 7; i++) text_open_growing(growing[i], &chat_model_heap, REPLY_TEXT_BYTES);
+    struct text *growing[8] = { &r->prefix, &r->reasoning, &r->content, &r->calls, &r->out,
+                                &r->call_name, &r->call_text, &r->logprobs };
+    for (u32 i = 0; i < 8; i++) text_open_growing(growing[i], &chat_model_heap, REPLY_TEXT_BYTES);
     r->created_s = (u64)clock_wall_s();
     random_id(chat(r) ? "chatcmpl-" : "cmpl-", r->id);
     stop_start(&r->stop, row);
@@ -56,12 +56,64 @@ enum err reply_open(struct reply *r, const struct chat_model *model, const struc
 
 void reply_close(struct reply *r)
 {
-    struct text *growing[7] = { &r->prefix, &r->reasoning, &r->content, &r->calls, &r->out,
-                                &r->call_name, &r->call_text };
-    for (u32 i = 0; i < 7; i++) text_close(growing[i]);
+    struct text *growing[8] = { &r->prefix, &r->reasoning, &r->content, &r->calls, &r->out,
+                                &r->call_name, &r->call_text, &r->logprobs };
+    for (u32 i = 0; i < 8; i++) text_close(growing[i]);
     tools_events_close(&r->events);
     tools_close(r->tools);
     *r = (struct reply){0};
+}
+
+/* ------------------------------------------------------------------ log-probabilities */
+
+/* {"token", "bytes", "logprob": the members one id has, without the closing brace. */
+static void put_token(struct reply *r, u32 id, f32 logprob)
+{
+    struct text *t = &r->logprobs;
+    const struct vocab *vocab = tokenizer_vocab(r->model->tokenizer);
+    struct vocab_piece p = { 0 };
+    if (id < vocab->count) p = vocab_piece(vocab, id);
+    text_str(t, "{\"token\":\"");
+    for (u64 at = 0; at < p.len;) {
+        u64 good = text_utf8_valid(p.bytes + at, p.len - at);
+        text_json_inner(t, p.bytes + at, good);
+        at += good;
+        if (at == p.len) break;
+        text_str(t, "\xef\xbf\xbd");           /* bytes that only make sense with others       */
+        for (at++; at < p.len && ((u8)p.bytes[at] & 0xC0) == 0x80;) at++;
+    }
+    text_str(t, "\",\"bytes\":[");
+    for (u64 i = 0; i < p.len; i++) text_f(t, i > 0 ? ",%u" : "%u", (u8)p.bytes[i]);
+    if (__builtin_isfinite(logprob)) text_f(t, "],\"logprob\":%.9g", (f64)logprob);
+    else text_str(t, "],\"logprob\":null");
+}
+
+/* The entry of the id that was just popped; its row is the engine's again. */
+static void take_logprob(struct reply *r, u32 id)
+{
+    struct text *t = &r->logprobs;
+    struct logprob_row row = r->row->logprob[r->id_count % TURN_LOGPROBS];
+    atomic_store_explicit(&r->row->logprobs_read, r->id_count + 1, memory_order_release);
+    if (r->enough) return;                      /* the client is not told of this one           */
+    if (t->len > 0) text_char(t, ',');
+    put_token(r, id, row.chosen);
+    text_str(t, ",\"top_logprobs\":[");
+    for (u32 i = 0; i < row.top_count; i++) {
+        if (i > 0) text_char(t, ',');
+        put_token(r, row.top_id[i], row.top[i]);
+        text_char(t, '}');
+    }
+    text_str(t, "]}");
+}
+
+/* The member of a choice: what waits, in order; nothing when nothing does. */
+static void put_logprobs(struct reply *r)
+{
+    if (r->logprobs.len == 0) return;
+    text_str(&r->out, ",\"logprobs\":{\"content\":[");
+    text_put(&r->out, r->logprobs.data, r->logprobs.len);
+    text_str(&r->out, "]}");
+    if (!r->logprobs.cut) text_clear(&r->logprobs);
 }
 
 /* ------------------------------------------------------------------ chunks of a stream */
@@ -75,6 +127,7 @@ static void chunk_begin(struct reply *r)
 
 static void chunk_end(struct reply *r)
 {
+    put_logprobs(r);
     text_str(&r->out, chat(r) ? ",\"finish_reason\":null}]}\n\n"
                               : ",\"logprobs\":null,\"finish_reason\":null}]}\n\n");
 }
@@ -347,8 +400,8 @@ static void take_text(struct reply *r)
 
 static void check(struct reply *r)
 {
-    const struct text *all[4] = { &r->out, &r->reasoning, &r->content, &r->calls };
-    for (u32 i = 0; i < 4 && r->error == OK; i++)
+    const struct text *all[5] = { &r->out, &r->reasoning, &r->content, &r->calls, &r->logprobs };
+    for (u32 i = 0; i < 5 && r->error == OK; i++)
         if (all[i]->cut) r->error = fail(ERR_MEMORY, "the answer's text found no memory");
 }
 
@@ -356,7 +409,11 @@ void reply_ids(struct reply *r, const u32 *ids, u64 count)
 {
     if (count == 0) return;
     begin_once(r);
-    for (u64 i = 0; i < count; i++, r->id_count++) feed_id(r, ids[i]);
+    for (u64 i = 0; i < count; i++, r->id_count++) {
+        if (r->request->logprobs) take_logprob(r, ids[i]);
+        feed_id(r, ids[i]);
+        if (r->request->logprobs) take_events(r);       /* each id with its own delta           */
+    }
     if (chat(r)) take_events(r);
     else take_text(r);
     check(r);
@@ -416,8 +473,9 @@ static void end_stream(struct reply *r, const struct turn_result *result)
     struct text *t = &r->out;
     text_str(t, "data: ");
     text_put(t, r->prefix.data, r->prefix.len);
-    text_f(t, "{\"index\":0,%s,\"finish_reason\":\"%s\"}],", chat(r) ? "\"delta\":{}"
-           : "\"text\":\"\",\"logprobs\":null", finish_word(r, result));
+    text_f(t, "{\"index\":0,%s", chat(r) ? "\"delta\":{}" : "\"text\":\"\",\"logprobs\":null");
+    put_logprobs(r);
+    text_f(t, ",\"finish_reason\":\"%s\"}],", finish_word(r, result));
     put_holdfast(r, result, t);
     text_str(t, "}\n\n");
     if (r->request->include_usage) {
@@ -463,7 +521,9 @@ static void end_body(struct reply *r, const struct turn_result *result)
         text_str(t, "\"text\":");
         text_json(t, r->content.data, r->content.len);
     }
-    text_f(t, ",\"logprobs\":null,\"finish_reason\":\"%s\"}],\"usage\":", finish_word(r, result));
+    if (r->logprobs.len > 0) put_logprobs(r);
+    else text_str(t, ",\"logprobs\":null");
+    text_f(t, ",\"finish_reason\":\"%s\"}],\"usage\":", finish_word(r, result));
     put_usage(r, result, t);
     text_char(t, ',');
     put_holdfast(r, result, t);

@@ -19,7 +19,7 @@ struct reply_piece { u64 at; u32 len; u8 kind; bool counted; };  /* counted: of 
 struct reply {
     const struct chat_model *model;
     const struct request    *request;
-    const struct submit_row *row;
+    struct submit_row       *row;
     char id[REPLY_ID_BYTES];            /* chatcmpl-..., cmpl-...                                */
     u64  created_s;
     struct tools *tools;                /* chat only                                             */
@@ -40,6 +40,7 @@ struct reply {
     u64  call_at;                       /* index of the open <tool_call>; calls before it        */
     u32  calls_before, complete_before;
     struct text call_name, call_text;   /* of the open call                                      */
+    struct text logprobs;               /* entries that are not sent yet, or all of a body       */
     struct text prefix;                 /* of every chunk, up to the choice's own members        */
     struct text reasoning, content, calls;      /* not streamed: what the body will hold         */
     struct text out;                    /* bytes to send                                         */
@@ -47,7 +48,7 @@ struct reply {
 
 /* `row` and `q` outlive the reply.  ERR_MEMORY. */
 MUST_USE enum err reply_open(struct reply *r, const struct chat_model *model,
-                             const struct request *q, const struct submit_row *row);
+                             const struct request *q, struct submit_row *row);
 void reply_close(struct reply *r);      /* safe when zeroed                                      */
 
 /* Generated ids in order.  A failure is kept in `error`. */

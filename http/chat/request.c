@@ -88,14 +88,6 @@ static bool fields_unserved(struct jsontext body, struct refusal *r)
     if (n > 1) return refusal_bad(r, "n", "n: %lld choices asked, one is served", (long long)n);
     if (!fields_whole(body, "best_of", 1, 128, 1, &best_of, r)) return false;
     if (best_of > 1) return refusal_bad(r, "best_of", "best_of is not supported");
-    static const char *const logprobs[2] = { "logprobs", "top_logprobs" };
-    for (u32 i = 0; i < 2; i++) {
-        struct jsontext v = jsontext_member(body, logprobs[i]);
-        i64 zero = 1;
-        bool off = v.kind == JSONTEXT_ABSENT || v.kind == JSONTEXT_NULL ||
-                   v.kind == JSONTEXT_FALSE || (i == 1 && jsontext_i64(v, &zero) && zero == 0);
-        if (!off) return refusal_bad(r, logprobs[i], "logprobs are not supported yet");
-    }
     struct jsontext bias = jsontext_member(body, "logit_bias");
     if (bias.kind != JSONTEXT_ABSENT && bias.kind != JSONTEXT_NULL) {
         if (bias.kind != JSONTEXT_OBJECT)
@@ -116,6 +108,16 @@ static bool fields_unserved(struct jsontext body, struct refusal *r)
                            "is not supported yet, only `text` is served");
     return refusal_bad(r, "response_format.type", "response_format.type: expected `text`, "
                        "`json_object` or `json_schema`");
+}
+
+static bool fields_logprobs(struct jsontext body, struct request *q, struct refusal *r)
+{
+    i64 top;
+    if (!fields_bool(body, "logprobs", false, &q->logprobs, r) ||
+        !fields_whole(body, "top_logprobs", 0, LOGPROB_TOP, 0, &top, r)) return false;
+    q->top_logprobs = (u32)top;
+    return top == 0 || q->logprobs ||
+           refusal_bad(r, "top_logprobs", "top_logprobs: asked without `logprobs`: true");
 }
 
 /* Tokens of reasoning before the block is closed; below 0, null or absent: any number. */
@@ -338,9 +340,10 @@ bool request_chat(const struct chat_model *m, const struct request_source *sourc
     begin(REQUEST_CHAT, q);
     bool ok = fields_open(source->body, source->body_bytes, m->json_depth, &body, r) &&
               fields_model(m, body, q, r) && fields_unserved(body, r) &&
-              fields_limits(m, body, q, r) && messages_of(m, body, q, r) &&
-              render(m, true, q, r) && within_context(m, q, r) && calls_of(m, q, r) &&
-              session_of(body, source, q, r) && force_of(m, source, q, r);
+              fields_logprobs(body, q, r) && fields_limits(m, body, q, r) &&
+              messages_of(m, body, q, r) && render(m, true, q, r) && within_context(m, q, r) &&
+              calls_of(m, q, r) && session_of(body, source, q, r) &&
+              force_of(m, source, q, r);
     if (ok) marks_of(q);
     else request_close(q);
     return ok;
@@ -420,6 +423,11 @@ static bool fields_completion(struct jsontext body, struct refusal *r)
     struct jsontext suffix = jsontext_member(body, "suffix");
     if (suffix.kind != JSONTEXT_ABSENT && suffix.kind != JSONTEXT_NULL)
         return refusal_bad(r, "suffix", "suffix is not supported");
+    struct jsontext logprobs = jsontext_member(body, "logprobs");
+    if (logprobs.kind != JSONTEXT_ABSENT && logprobs.kind != JSONTEXT_NULL &&
+        logprobs.kind != JSONTEXT_FALSE)
+        return refusal_bad(r, "logprobs", "logprobs are not supported in completions, only in "
+                           "chat completions");
     if (!fields_bool(body, "echo", false, &echo, r)) return false;
     return echo ? refusal_bad(r, "echo", "echo is not supported") : true;
 }
@@ -455,6 +463,8 @@ void request_fill(const struct request *q, struct submit_row *row)
     row->max_tokens = q->max_tokens;
     session_hash(q->session, strlen(q->session), row->session);
     row->sampling = q->sampling;
+    row->logprobs = q->logprobs;
+    row->top_logprobs = q->top_logprobs;
     row->calls = q->past_calls;
     row->call_count = q->past_call_count;
     row->think_budget = q->think_budget;

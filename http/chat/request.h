@@ -43,6 +43,8 @@ struct request {
     const u32 *close_ids;               /* the model's                                           */
     u32  close_count, close_hidden;
     struct sample_settings sampling;
+    bool logprobs;                      /* chat: of every token, and of the most likely ones     */
+    u32  top_logprobs;
     char session[SESSION_ID_BYTES + 1];
     struct tokenizer_ids forced;        /* --test-hooks; count 0: none                           */
     bool is_forced;

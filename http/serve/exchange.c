@@ -169,7 +169,9 @@ bool exchange_ready(const struct exchange *x, u64 now_us)
     const struct submit_row *row = submit_at(x->submit);
     u32 state = atomic_load(&row->state), waiting = ring_count(&row->out);
     if (state == SUBMIT_DONE || state != x->turn->seen_state) return true;
-    if (waiting >= (x->turn->request.stream ? 1 : EXCHANGE_BATCH_IDS)) return true;
+    const struct request *q = &x->turn->request;
+    u32 batch = q->logprobs ? TURN_LOGPROBS / 2 : EXCHANGE_BATCH_IDS;
+    if (waiting >= (q->stream ? 1 : batch)) return true;
     return now_us >= atomic_load(&x->due_us);
 }
 

@@ -78,7 +78,8 @@ bool sse_take(struct exchange *x)
         for (count = 0; count < SSE_BATCH && ring_pop(&row->out, &batch[count]);) count++;
         reply_ids(&t->reply, batch, count);
     } while (count == SSE_BATCH);
-    if (full >= TURN_OUT_IDS / 2) submit_drained();     /* a full ring pauses the decode         */
+    u32 much = t->request.logprobs ? TURN_LOGPROBS / 2 : TURN_OUT_IDS / 2;
+    if (full >= much) submit_drained();                 /* a full ring pauses the decode         */
     watch_prefill(t, row, state);
     t->seen_state = state;
     if ((t->reply.enough || t->reply.error != OK) && state != SUBMIT_DONE)

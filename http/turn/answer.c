@@ -32,6 +32,7 @@ static bool fields_of(const struct submit_row *row, struct fields *f)
     const struct sample_settings *s = &row->sampling;
     f->count = 0;
     if (s->temperature > 0 || row->forced != NULL || row->close_count > 32) return false;
+    if (row->logprobs) return false;
     put(f, row->max_tokens);
     put(f, (u64)row->think_open | (u64)row->tools << 1 | (u64)row->ignore_eos << 2 |
            (u64)row->stop_count << 8 | (u64)row->close_count << 16 | (u64)row->close_hidden << 32);

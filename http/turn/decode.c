@@ -3,6 +3,7 @@
 
 #include "arena/base/clock.h"
 #include "model/forward.h"
+#include "model/logprob.h"
 
 #include <string.h>
 
@@ -40,8 +41,8 @@ static void emit(struct engine *e, struct turn_row *turn, u32 id, bool conducted
         turn_end(e, turn, FINISH_STOP);
         return;
     }
-    bool pushed = ring_push(&row->out, id);
-    ASSERT(pushed);                         /* decode_ready saw room */
+    bool room = ring_push(&row->out, id);
+    ASSERT(room);                           /* decode_ready saw room */
     if (at < e->ctx) turn_ids(e, turn)[at] = id;
     turn->next_id = id;
     bool stopped = stop_feed(&turn->stop, row, id, &cut, &back);
@@ -59,14 +60,26 @@ static void emit(struct engine *e, struct turn_row *turn, u32 id, bool conducted
     }
 }
 
+/* Ids the client was or will be told of. */
+static u64 pushed(const struct turn_row *turn) { return turn->generated - turn->hidden; }
+
+/* The sampler changes its logits: what the model said is kept behind its work. */
+static f32 *keep_raw(struct engine *e, const f32 *logits)
+{
+    f32 *raw = (f32 *)(void *)(e->work + 8ull * e->vocab);
+    memcpy(raw, logits, e->vocab * sizeof *raw);
+    return raw;
+}
+
 void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)
 {
-    const struct submit_row *row = submit_at(turn->submit);
+    struct submit_row *row = submit_at(turn->submit);
     u32 phase = turn->stop.phase;
     bool hidden = false;
     if (turn->generated == 0) turn->first_at_us = clock_us();
     if (e->kept_logits != NULL)
         memcpy(e->kept_logits + (u64)turn->slot * e->vocab, logits, e->vocab * sizeof *logits);
+    const f32 *raw = row->logprobs ? keep_raw(e, logits) : NULL;
     u32 id = conductor_next(&turn->conductor, row, phase, &hidden);
     bool conducted = id != NONE;
     if (conducted) {
@@ -83,6 +96,9 @@ void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)
         id = sample_row(&row->sampling, &in, e->work);
     }
     conductor_fed(&turn->conductor, phase, conducted);
+    if (raw != NULL && !hidden)
+        logprob_of(raw, MIN(e->set.candidates, e->vocab), id, row->top_logprobs,
+                   &row->logprob[pushed(turn) % TURN_LOGPROBS]);
     if (hidden) emit_hidden(e, turn, id);
     else emit(e, turn, id, conducted);
 }
@@ -99,8 +115,11 @@ bool decode_ready(const struct turn_row *turn)
 {
     if (decode_waits(turn)) return false;
     const struct slot_row *row = slot_row(turn->slot);
-    const struct ring *out = &submit_at(turn->submit)->out;
-    return turn->state == TURN_DECODE && row->len < row->row_cap && ring_count(out) < TURN_OUT_IDS;
+    const struct submit_row *submit = submit_at(turn->submit);
+    if (submit->logprobs && pushed(turn) - atomic_load_explicit(&submit->logprobs_read,
+                                memory_order_acquire) >= TURN_LOGPROBS) return false;
+    return turn->state == TURN_DECODE && row->len < row->row_cap &&
+           ring_count(&submit->out) < TURN_OUT_IDS;
 }
 
 static void round_failed(struct engine *e, const u32 *turns, u32 count, enum err err)

@@ -47,7 +47,7 @@ u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_coun
            nvme_bytes(profile, ctx, tiers.record_cap) +
            2 * ctx * sizeof(u64) +
            slot_count * ctx * sizeof(u32) + (u64)slot_count * vocab * sizeof(f32) +
-           8ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;
+           12ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;
 }
 
 /* A cap in rows, for tests: their blocks and as many section sets as a conversation keeps. */
@@ -119,7 +119,7 @@ enum err engine_open(const struct engine_setup *setup)
     TRY(arena_table_take(table, "ids", sizeof *e->ids, e->slot_count * e->ctx, &e->ids));
     TRY(arena_table_take(table, "logits", sizeof *e->logits, (u64)e->slot_count * e->vocab,
                          &e->logits));
-    TRY(arena_table_take(table, "sampler", 8, e->vocab, &e->work));
+    TRY(arena_table_take(table, "sampler", 12, e->vocab, &e->work));
     TRY(ledger_open(table));
     TRY(tier_open(&(struct tier_setup){
         .table_arena = table, .slot_count = e->slot_count, .ctx = e->ctx,

@@ -91,7 +91,7 @@ struct engine {
     u32 *ids;                       /* [slot_count][ctx] served ids of the turn in each slot  */
     f32 *logits;                    /* [slot_count][vocab]                                    */
     f32 *kept_logits;               /* [slot_count][vocab] before sampling, or NULL (tests)   */
-    u8  *work;                      /* 8 * vocab bytes for the sampler                        */
+    u8  *work;                      /* 8 * vocab bytes for the sampler, a row of logits       */
     u32  slot_turn[SLOT_CAP];       /* turn in each slot, or NONE                             */
     u64  admitted;                  /* turns so far                                           */
     bool moved;                     /* some pass did something in this round                  */

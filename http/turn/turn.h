@@ -11,6 +11,7 @@
 
 #include "arena/base/err.h"
 #include "arena/base/ring.h"
+#include "model/logprob.h"
 #include "model/sample.h"
 #include "tiers/end.h"
 
@@ -19,6 +20,7 @@ enum {
     TURN_STOP_BYTES = 256,          /* bytes of one                                           */
     TURN_MARK_CAP = 8,
     TURN_OUT_IDS = 1024,            /* ids waiting for the HTTP side; a full ring pauses decode */
+    TURN_LOGPROBS = 128,            /* their log-probabilities likewise, when asked for       */
     TURN_ERROR_BYTES = 256,
     TURN_CALL_CAP = 64,             /* calls of one answer that are remembered                */
 };
@@ -84,6 +86,8 @@ struct submit_row {
     u32        close_count;         /* kept until DONE.  0: a block is never closed           */
     u32        close_hidden;        /* first ids of it, which are not pushed out              */
     struct sample_settings sampling;
+    bool       logprobs;            /* of every pushed id, before penalties and temperature   */
+    u32        top_logprobs;        /* and of as many most likely ones, <= LOGPROB_TOP        */
     const u32 *forced;              /* --test-hooks: ids instead of the sampler's, or NULL    */
     u64        forced_count;
     u64        forced_cut;          /* cancel after this many ids; U64_MAX: never             */
@@ -93,6 +97,8 @@ struct submit_row {
     /* engine -> HTTP */
     struct ring out;                /* ids, in order; each push rings `wake`                  */
     struct ring_cell out_ids[TURN_OUT_IDS];
+    struct logprob_row logprob[TURN_LOGPROBS];      /* of pushed id n at n % TURN_LOGPROBS,
+                                     * written before the id is pushed                        */
     _Atomic u32 state;              /* enum submit_state                                      */
     _Atomic u64 progress;           /* rows of the prompt in place so far                     */
     _Atomic u32 queue_place;        /* 1 = next; 0 when admitted                              */
@@ -101,6 +107,7 @@ struct submit_row {
 
     /* HTTP -> engine, any time */
     _Atomic u32 cancelled;
+    _Atomic u64 logprobs_read;      /* rows of `logprob` read so far: their places are free   */
 
     /* HTTP -> engine, after DONE, by submit_memo: the calls of the answer, spans in pushed ids */
     struct call_row made[TURN_CALL_CAP];

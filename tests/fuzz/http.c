@@ -184,8 +184,10 @@ TEST(any_ids_give_valid_events_and_bodies_wherever_a_stop_cuts)
                          tokenizer_added(model.tokenizer, "<tool_call>"),
                          tokenizer_added(model.tokenizer, "</tool_call>") };
     static const char *const bodies[] = {
-        "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stop\":[\"e\",\"th\",\"  \"]}",
-        "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stop\":\"in\"}",
+        "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stop\":[\"e\",\"th\",\"  \"],"
+        "\"logprobs\":true}",
+        "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"stop\":\"in\","
+        "\"logprobs\":true}",
         "{\"stream\":true,\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{"
         "\"type\":\"function\",\"function\":{\"name\":\"f\"}}],"
         "\"stream_options\":{\"include_usage\":true}}",

@@ -1,6 +1,7 @@
 """The checks of binary.sh against build/holdfast serving the embedded model."""
 import http.client
 import json
+import math
 import os
 import signal
 import socket
@@ -245,7 +246,39 @@ def doors():
         t.check(run.returncode == 1 and str(s.port) in run.stderr, f"a taken port is named: {run.returncode} {run.stderr}")
 
 
-for part in (turns_and_seeds, many_at_once, cancel, comments, drain, doors):
+def logprobs():
+    """Shapes, sums and counts, streamed and not; a resumed answer's numbers are a cold one's."""
+    with Server(HOOKS) as s:
+        body = ask("What is the end anchor?", temperature=0, max_tokens=40, logprobs=True, top_logprobs=20)
+        first = s.post(CHAT, body)[1]
+        again = s.post(CHAT, body)[1]
+        s.post("/v1/cache/clear", {})
+        cold = s.post(CHAT, body)[1]
+        t.check(again["holdfast"]["cached"] > 0 and cold["holdfast"]["cached"] == 0, f"resumed and cold: {again['holdfast']} {cold['holdfast']}")
+        t.check(first["choices"] == again["choices"] == cold["choices"], "equal numbers, resumed and cold")
+        rows = cold["choices"][0]["logprobs"]["content"]
+        tokens = cold["usage"]["completion_tokens"] - (cold["choices"][0]["finish_reason"] == "stop")
+        t.check(len(rows) == tokens, f"{len(rows)} entries, {tokens} tokens")
+        t.check(all(len(r["top_logprobs"]) == 20 for r in rows), "20 of the most likely")
+        t.check(all(sum(math.exp(x["logprob"]) for x in r["top_logprobs"]) <= 1 + 1e-5 for r in rows), "their sum is at most 1")
+        t.check(all(r["top_logprobs"][0] == {k: r[k] for k in ("token", "bytes", "logprob")} for r in rows), "greedy takes the first")
+        said = cold["choices"][0]["message"]
+        text = bytes(b for r in rows for b in r["bytes"]).decode()
+        t.check(all((said.get(k) or "").strip() in text for k in ("content", "reasoning_content")), f"the bytes are the answer: {text}")
+        q = Stream(s, {**body, "stream": True})
+        events = [json.loads(line[6:]) for line in q.rest().splitlines() if line.startswith("data: {")]
+        q.close()
+        streamed = [e for x in events for c in x["choices"] for e in (c.get("logprobs") or {}).get("content", ())]
+        t.check(streamed == rows, f"streamed: {len(streamed)} entries of {len(rows)}")
+        q = Stream(s, {**ask("go", stream=True, logprobs=True, top_logprobs=1)}, {"x-holdfast-force": "1"})
+        text = q.rest()
+        q.close()
+        t.check(text.count('"top_logprobs"') > 1500 and "data: [DONE]" in text, "a long forced answer passes the bounded rows")
+        plain = s.post(CHAT, ask("What is the end anchor?", temperature=0, max_tokens=40))[1]["choices"][0]
+        t.check(plain["logprobs"] is None and plain["message"] == said, "not asked: null, and the same answer")
+
+
+for part in (turns_and_seeds, logprobs, many_at_once, cancel, comments, drain, doors):
     t0 = time.monotonic()
     part()
     print(f"{part.__name__}: {time.monotonic() - t0:.1f} s", flush=True)

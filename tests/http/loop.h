@@ -190,6 +190,16 @@ static void fake_decode(u32 i)
         fake_end(row, FINISH_STOP);
         return;
     }
+    if (row->logprobs) {
+        if (at - row->logprobs_read >= TURN_LOGPROBS) return;
+        struct logprob_row *lp = &row->logprob[at % TURN_LOGPROBS];
+        *lp = (struct logprob_row){ .chosen = -0.25f * (f32)(at + 1),
+                                    .top_count = row->top_logprobs };
+        for (u32 k = 0; k < lp->top_count; k++) {
+            lp->top_id[k] = ids[at] + k;
+            lp->top[k] = lp->chosen - (f32)k;
+        }
+    }
     if (!ring_push(&row->out, ids[at])) return;         /* full: the client is slow              */
     fake.given[i]++;
     u32 cut, back;

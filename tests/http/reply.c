@@ -208,3 +208,112 @@ TEST(a_call_cut_by_the_limit_sends_what_it_has_with_length)
     }
     loop_close();
 }
+
+/* ------------------------------------------------------------------ log-probabilities */
+
+/* The same without the header: what loop_answer prepared. */
+static int ask_plain(const char *more)
+{
+    char body[4096];
+    snprintf(body, sizeof body, "{%s,\"messages\":[{\"role\":\"user\",\"content\":\"Go\"}]}", more);
+    return loop_do("POST", CHAT, NULL, body);
+}
+
+static u32 occurs(const char *text)
+{
+    u32 count = 0;
+    for (const char *at = got.body; (at = strstr(at, text)) != NULL; at++) count++;
+    return count;
+}
+
+TEST(every_pushed_id_has_one_entry_in_order_streamed_and_not)
+{
+    struct server_setup setup = loop_setup();
+    loop_open(&setup);
+    force(answers);
+    char more[2048], seen[2][8192];
+    for (u32 entry = 0; entry < 2; entry++) {
+        for (u32 stream = 0; stream < 2; stream++) {
+            snprintf(more, sizeof more, "\"stream\":%s,\"logprobs\":true,"
+                     "\"stream_options\":{\"include_usage\":true},%s",
+                     stream ? "true" : "false", tools);
+            CHECK_EQ(ask(entry, more), 200);
+            u64 tokens = strtoull(strstr(got.body, "completion_tokens\":") + 19, NULL, 10);
+            CHECK(tokens > 5);
+            CHECK_EQ(occurs("\"top_logprobs\":[]"), tokens - 1);   /* the stop id has none */
+            CHECK_EQ(occurs("\"token\":"), tokens - 1);
+            snprintf(seen[stream], sizeof seen[0], "%s", joined("token"));
+            for (u64 i = 0; i + 1 < tokens; i++) {
+                char number[64];
+                snprintf(number, sizeof number, "\"logprob\":%.9g,", -0.25 * (f64)(i + 1));
+                CHECK_EQ(occurs(number), 1);
+            }
+        }
+        CHECK_STR(seen[0], seen[1]);
+        CHECK(strstr(seen[0], entry == 0 ? "</think>\\n\\nReading.\\n\\n<tool_call>" : "done"));
+    }
+    force_close();
+    loop_close();
+}
+
+TEST(an_entry_travels_with_its_delta)
+{
+    struct server_setup setup = loop_setup();
+    loop_open(&setup);
+    loop_answer("One\n</think>\n\nTwo three.");
+    CHECK_EQ(ask_plain("\"stream\":true,\"logprobs\":true,\"top_logprobs\":2"), 200);
+    CHECK(loop_has("{\"content\":\" three\"},\"logprobs\":{\"content\":[{\"token\":\" three\","
+                   "\"bytes\":[32,116,104,114,101,101],\"logprob\":"));
+    CHECK(loop_has("{\"reasoning_content\":\"One\"},\"log"
+                   "probs\":{\"content\":[{\"token\":\"One\""));
+    CHECK_EQ(occurs("\"token\":"), 3 * fake.answer_count);
+    loop_answer("One\n</think>\n\nTwo three.");
+    CHECK_EQ(ask_plain("\"stream\":true"), 200);
+    CHECK(!loop_has("logprobs"));
+    CHECK_EQ(ask_plain("\"n\":1"), 200);
+    CHECK(loop_has("\"logprobs\":null"));
+    loop_close();
+}
+
+TEST(part_of_a_character_is_shown_as_one_replacement_with_its_bytes)
+{
+    struct server_setup setup = loop_setup();
+    loop_open(&setup);
+    loop_answer("</think>\n\n\xf0\x93\x83\xb0");
+    CHECK_EQ(ask_plain("\"logprobs\":true"), 200);
+    CHECK_STR(joined("content"), "\xf0\x93\x83\xb0");
+    CHECK(loop_has("\"token\":\"\xef\xbf\xbd\",\"bytes\":[240"));
+    CHECK_EQ(occurs("\"token\":"), fake.answer_count);
+    loop_close();
+}
+
+TEST(a_long_answer_is_read_past_the_rows_that_wait)
+{
+    struct server_setup setup = loop_setup();
+    loop_open(&setup);
+    static char text[8192];
+    strcpy(text, "</think>\n\n");
+    for (u32 i = 0; i < 400; i++) strcat(text, " word");
+    loop_answer(text);
+    CHECK(fake.answer_count > 3 * TURN_LOGPROBS);
+    CHECK_EQ(ask_plain("\"logprobs\":true"), 200);
+    CHECK_EQ(occurs("\"token\":"), fake.answer_count);
+    char number[64];
+    snprintf(number, sizeof number, "\"logprob\":%.9g,", -0.25 * (f64)fake.answer_count);
+    CHECK_EQ(occurs(number), 1);
+    loop_close();
+}
+
+TEST(one_call_alone_ends_the_entries_too)
+{
+    struct server_setup setup = loop_setup();
+    loop_open(&setup);
+    force(answers);
+    char more[2048];
+    snprintf(more, sizeof more, "\"logprobs\":true,\"parallel_tool_calls\":false,%s", tools);
+    CHECK_EQ(ask(0, more), 200);
+    CHECK(loop_has("\"finish_reason\":\"tool_calls\""));
+    CHECK_EQ(occurs("\"token\":\"<tool_call>\""), 1);
+    force_close();
+    loop_close();
+}
