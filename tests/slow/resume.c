@@ -107,5 +107,6 @@ TEST(three_hundred_random_conversations_equal_their_cold_runs)
     fprintf(stderr, "turns %llu, cancelled %llu, cold %llu grid %llu turn %llu end %llu "
             "pin %llu park %llu, cached %llu, forwarded %llu\n", (ull)sum.turns, (ull)sum.cancelled,
             (ull)sum.source[0], (ull)sum.source[1], (ull)sum.source[2], (ull)sum.source[3],
-            (ull)sum.source[SOURCE_PIN], (ull)sum.source[SOURCE_PARK], (ull)sum.cached, (ull)sum.forwarded);
+            (ull)sum.source[SOURCE_PIN], (ull)sum.source[SOURCE_PARK], (ull)sum.cached,
+            (ull)sum.forwarded);
 }
