@@ -104,9 +104,10 @@ TEST(three_hundred_random_conversations_equal_their_cold_runs)
     /* files, the response cache and the store need settings that the simulator has */
     for (u32 i = SOURCE_COLD; i <= SOURCE_PARK; i++) CHECK(sum.source[i] > 20);
     CHECK(sum.turns > 5 * CONVERSATIONS && sum.cancelled > 20);
+    const u64 *from = sum.source;
     fprintf(stderr, "turns %llu, cancelled %llu, cold %llu grid %llu turn %llu end %llu "
-            "pin %llu park %llu, cached %llu, forwarded %llu\n", (ull)sum.turns, (ull)sum.cancelled,
-            (ull)sum.source[0], (ull)sum.source[1], (ull)sum.source[2], (ull)sum.source[3],
-            (ull)sum.source[SOURCE_PIN], (ull)sum.source[SOURCE_PARK], (ull)sum.cached,
-            (ull)sum.forwarded);
+            "pin %llu park %llu, cached %llu, forwarded %llu\n", (ull)sum.turns,
+            (ull)sum.cancelled, (ull)from[SOURCE_COLD], (ull)from[SOURCE_GRID],
+            (ull)from[SOURCE_TURN], (ull)from[SOURCE_END], (ull)from[SOURCE_PIN],
+            (ull)from[SOURCE_PARK], (ull)sum.cached, (ull)sum.forwarded);
 }
