@@ -13,7 +13,7 @@ usage() { sed -n '2,9s/^# \{0,1\}//p' build.sh; }
 die() { printf 'build.sh: %s\n' "$*" >&2; exit 1; }
 
 # ---------------------------------------------------------------- what the system must have
-# pkg-config module (or =command, or ^python module) and the Debian package that brings it
+# pkg-config module (or =command, /file, ^python module) and the Debian package that brings it
 NEEDS='libmicrohttpd libmicrohttpd-dev
 msgpack|msgpack-c libmsgpack-dev
 libxxhash libxxhash-dev
@@ -25,6 +25,7 @@ libisal libisal-dev
 inih libinih-dev
 cmocka libcmocka-dev
 =gcc gcc
+/usr/include/stdio.h libc6-dev
 =pkg-config pkg-config
 =curl curl
 =/usr/bin/python3 python3
@@ -33,6 +34,7 @@ cmocka libcmocka-dev
 have() {
     case $1 in
     =*) command -v "${1#=}" >/dev/null 2>&1 ;;
+    /*) [ -e "$1" ] ;;
     ^*) /usr/bin/python3 -c "import ${1#^}" >/dev/null 2>&1 ;;
     *) local m; for m in ${1//|/ }; do pkg-config --exists "$m" 2>/dev/null && return 0; done; return 1 ;;
     esac
