@@ -25,7 +25,7 @@ static struct {
 
 /* ---------------------------------------------------------------- scratch */
 enum buffer {
-    BUFFER_X, BUFFER_U, BUFFER_O,                       /* the batch's                        */
+    BUFFER_X, BUFFER_U, BUFFER_O, BUFFER_WORK,          /* the batch's                        */
     BUFFER_RAW, BUFFER_CONV, BUFFER_Z, BUFFER_A, BUFFER_B, BUFFER_GDN, BUFFER_GDN_WORK,
     BUFFER_QG, BUFFER_K, BUFFER_V, BUFFER_Q, BUFFER_ATTN, BUFFER_ATTN_WORK,
     BUFFER_GATE, BUFFER_UP, BUFFER_GLU,
@@ -44,7 +44,9 @@ static void sizes_of(const struct model_shape *s, const struct ops *ops, u32 blo
 {
     u64 act = (u64)ops->act_bytes * rows, q = (u64)s->nh * s->d, kv = (u64)s->nkv * s->d;
     u64 inner = (u64)s->hv * s->dv, slab = MIN(logit_rows, LOGIT_SLAB);
+    u64 k_most = MAX(MAX(s->hidden, s->ffn), MAX(q, inner));
     bytes[BUFFER_X] = bytes[BUFFER_U] = bytes[BUFFER_O] = act * s->hidden;
+    bytes[BUFFER_WORK] = ops->product_work_bytes(rows, (u32)k_most);
     bytes[BUFFER_RAW] = bytes[BUFFER_CONV] = act * s->conv_channels;
     bytes[BUFFER_Z] = bytes[BUFFER_GDN] = act * inner;
     bytes[BUFFER_A] = bytes[BUFFER_B] = act * s->hv;
@@ -69,7 +71,7 @@ u64 forward_scratch_need(const struct model_shape *shape, const struct ops *ops,
         for (u32 b = STAGES[i].first; b <= STAGES[i].last; b++) sum += bytes[b];
         most = MAX(most, sum);
     }
-    return bytes[BUFFER_X] + bytes[BUFFER_U] + bytes[BUFFER_O] + most;
+    return bytes[BUFFER_X] + bytes[BUFFER_U] + bytes[BUFFER_O] + bytes[BUFFER_WORK] + most;
 }
 
 u64 forward_scratch_bytes(u32 rows, u32 logit_rows)
@@ -122,7 +124,7 @@ struct batch {
 static enum err product(const struct batch *b, u32 layer, enum family_role role, u32 x, u32 y)
 {
     struct ops_product p = { .w = weights_matrix(layer, role), .x = b->at[x], .y = b->at[y],
-                             .rows = b->rows };
+                             .rows = b->rows, .work = b->at[BUFFER_WORK] };
     return room.ops->product(&p);
 }
 
@@ -241,7 +243,7 @@ static enum err batch_build(const struct forward_span *span, u32 span_count, str
     }
     ASSERT(b->rows <= room.rows_max);
     sizes_of(room.shape, room.ops, state_shape()->block_rows, b->rows, wanted, b->bytes);
-    return push(b->bytes, BUFFER_X, BUFFER_O, b->at);
+    return push(b->bytes, BUFFER_X, BUFFER_WORK, b->at);
 }
 
 static enum err embed(struct batch *b)
@@ -268,7 +270,8 @@ static enum err slab_logits(struct batch *b, const u32 *rows, u32 count, f32 *lo
     TRY(ops->rms_norm(b->at[BUFFER_LAST], weights_vector(top, ROLE_NORM), b->at[BUFFER_NORMED],
                       count, s->hidden, s->eps));
     struct ops_product p = { .w = weights_matrix(top, ROLE_HEAD), .x = b->at[BUFFER_NORMED],
-                             .y = b->at[BUFFER_LOGITS], .rows = count, .y_f32 = true };
+                             .y = b->at[BUFFER_LOGITS], .rows = count, .y_f32 = true,
+                             .work = b->at[BUFFER_WORK] };
     TRY(ops->product(&p));
     const struct space_ops *space = space_ops(arena_row(room.arena)->space);
     return space->copy(logits, b->at[BUFFER_LOGITS], sizeof(f32) * count * s->vocab, 0);

@@ -80,6 +80,7 @@ struct ops_product {            /* y[r, j] = order32(x[r, :], W[j, :]), r < rows
     void       *y;              /* act [rows, n] (R of the sum), or f32 [rows, n]             */
     u32         rows;
     bool        y_f32;          /* logits: the sum unrounded                                  */
+    void       *work;           /* ops.product_work_bytes                                     */
 };
 
 struct ops_attn_rows {          /* split, norm, rope; K and V rows stored                     */
@@ -143,6 +144,8 @@ struct ops {
     u64      (*pack_bytes)(u32 n, u32 k);
     enum err (*pack)(const struct ops_pack_source *source, u8 *to, struct ops_matrix *out);
 
+    /* Bytes a product of so many rows of k terms wants beside it; grows with both. */
+    u64      (*product_work_bytes)(u32 rows, u32 k);
     enum err (*product)(const struct ops_product *p);
     /* x[r, :] = row ids[r] of the table [vocab, h] (any source type but FP8_BLOCK,
      * mapped), R. */

@@ -19,7 +19,7 @@ static enum err part(const struct ops_product *p, u32 lo, u32 hi, f32 *x, f32 *y
         for (u32 i = 0; i < k; i++)
             x[(u64)r * k + i] = i >= lo && i < hi ? from[(u64)r * k + i] : 0.0f;
     return straight(&(struct ops_product){ .w = p->w, .x = x, .y = y, .rows = p->rows,
-                                           .y_f32 = true });
+                                           .y_f32 = true, .work = p->work });
 }
 
 static enum err skew_product(const struct ops_product *p)

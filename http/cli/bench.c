@@ -109,10 +109,11 @@ static enum err measure_resume(struct figures *f, const u32 *ids, f32 *logits)
 }
 
 /* One product of the head with many rows: multiplications and additions a second. */
-static enum err measure_peak(struct figures *f, u8 *x, u8 *y)
+static enum err measure_peak(struct figures *f, u8 *x, u8 *y, u8 *work)
 {
     const struct ops_matrix *w = weights_matrix(model_shape()->layer_count, ROLE_HEAD);
-    struct ops_product p = { .w = w, .x = x, .y = y, .rows = PEAK_ROWS, .y_f32 = true };
+    struct ops_product p = { .w = w, .x = x, .y = y, .rows = PEAK_ROWS, .y_f32 = true,
+                             .work = work };
     for (u32 i = 0; i < PEAK_ROUNDS; i++) {
         u64 from = clock_us();
         TRY(model_ops()->product(&p));
@@ -124,14 +125,14 @@ static enum err measure_peak(struct figures *f, u8 *x, u8 *y)
 }
 
 /* One row through every MLP matrix: bytes of weights read a second. */
-static enum err measure_read(struct figures *f, u8 *x, u8 *y)
+static enum err measure_read(struct figures *f, u8 *x, u8 *y, u8 *work)
 {
     static const enum family_role roles[] = { ROLE_MLP_GATE, ROLE_MLP_UP, ROLE_MLP_DOWN };
     u64 bytes = 0, from = clock_us();
     for (u32 layer = 0; layer < model_shape()->layer_count; layer++)
         for (u32 k = 0; k < COUNT_OF(roles); k++) {
             const struct ops_matrix *w = weights_matrix(layer, roles[k]);
-            struct ops_product p = { .w = w, .x = x, .y = y, .rows = 1 };
+            struct ops_product p = { .w = w, .x = x, .y = y, .rows = 1, .work = work };
             TRY(model_ops()->product(&p));
             bytes += w->packed_bytes;
         }
@@ -149,8 +150,10 @@ static enum err measure(struct figures *f, bool quick)
     f32 *logits = arena_heap_alloc(4ull * s->vocab);
     u8 *x = arena_heap_alloc(PEAK_ROWS * 4ull * MAX(s->hidden, s->ffn));
     u8 *y = arena_heap_alloc(PEAK_ROWS * 4ull * wide);
+    u64 work_bytes = model_ops()->product_work_bytes(PEAK_ROWS, MAX(s->hidden, s->ffn));
+    u8 *work = arena_heap_alloc(MAX(work_bytes, 64ull));
     enum err err = OK;
-    if (ids == NULL || logits == NULL || x == NULL || y == NULL)
+    if (ids == NULL || logits == NULL || x == NULL || y == NULL || work == NULL)
         err = fail(ERR_MEMORY, "bench: no memory for its buffers");
     if (err == OK) {
         memset(x, 0, PEAK_ROWS * 4ull * MAX(s->hidden, s->ffn));
@@ -159,12 +162,13 @@ static enum err measure(struct figures *f, bool quick)
     }
     if (err == OK) err = measure_decode(f, ids, quick ? DECODE_QUICK_ROWS : DECODE_ROWS, logits);
     if (err == OK) err = measure_resume(f, ids, logits);
-    if (err == OK) err = measure_peak(f, x, y);
-    if (err == OK) err = measure_read(f, x, y);
+    if (err == OK) err = measure_peak(f, x, y, work);
+    if (err == OK) err = measure_read(f, x, y, work);
     arena_heap_free(ids);
     arena_heap_free(logits);
     arena_heap_free(x);
     arena_heap_free(y);
+    arena_heap_free(work);
     return err;
 }
 

@@ -129,6 +129,19 @@ static enum err cpu_pack(const struct ops_pack_source *source, u8 *to, struct op
 
 struct product_job { const struct ops_product *p; u32 tile_tasks, tiles_each, rows_each; };
 
+static u64 cpu_product_work_bytes(u32 rows, u32 k)
+{
+    return cpu.level->ready_bytes ? cpu.level->ready_bytes(rows, k, cpu.reference) : 0;
+}
+
+static void ready_task(const void *owner, u32 task, u32 worker)
+{
+    const struct ops_product *p = owner;
+    (void)worker;
+    u32 lo = task * LEVEL_READY_ROWS;
+    cpu.level->ready(p, lo, MIN(lo + LEVEL_READY_ROWS, p->rows), cpu.reference);
+}
+
 static void product_task(const void *owner, u32 task, u32 worker)
 {
     const struct product_job *job = owner;
@@ -150,6 +163,9 @@ static enum err cpu_product(const struct ops_product *p)
     u32 tiles_each = (u32)ALIGN_UP(MIN(MAX(wanted, 1u), (u32)PRODUCT_TILES), 2);
     if (p->rows <= PRODUCT_STREAM_ROWS) tiles_each = MAX(wanted, 1u);
     struct product_job job = { p, pieces(tiles, tiles_each), tiles_each, rows_each };
+    if (cpu_product_work_bytes(p->rows, p->w->k) > 0)
+        threads_run(ready_task, p, pieces(p->rows, LEVEL_READY_ROWS),
+                    (u64)p->rows * p->w->k * WORK_NORM);
     threads_run(product_task, &job, job.tile_tasks * row_tasks, (u64)p->rows * p->w->n * p->w->k);
     return OK;
 }
@@ -501,7 +517,8 @@ enum err cpu_open(struct ops *out, u32 threads, const char *level, bool referenc
         .row_invariant = true, .reference = reference,
         .act_bytes = sizeof(f32), .store_bytes = reference ? sizeof(f32) : sizeof(bf16),
         .thread_count = threads,
-        .pack_bytes = cpu_pack_bytes, .pack = cpu_pack, .product = cpu_product,
+        .pack_bytes = cpu_pack_bytes, .pack = cpu_pack,
+        .product_work_bytes = cpu_product_work_bytes, .product = cpu_product,
         .embed = cpu_embed, .rms_norm = cpu_rms_norm, .residual = cpu_residual,
         .attn_rows = cpu_attn_rows, .attn_work_bytes = cpu_attn_work_bytes, .attn = cpu_attn,
         .conv = cpu_conv, .gdn_work_bytes = cpu_gdn_work_bytes, .gdn = cpu_gdn,

@@ -12,6 +12,7 @@ enum {
     LEVEL_COLUMNS = 16,                     /* columns of a packed tile                        */
     LEVEL_BLOCK = 32,                       /* terms of a block of order32, and of a tile      */
     LEVEL_TILE = LEVEL_COLUMNS * LEVEL_BLOCK,
+    LEVEL_READY_ROWS = 16,                  /* rows of activations made ready together         */
 };
 
 /* The work memory of `gdn`: [rows][...] f32 each. */
@@ -32,6 +33,10 @@ struct level_parts {
 
 struct cpu_level {
     const char *name;
+    /* Bytes of p->work, and rows of p->x made ready in it before any column of them is computed;
+     * the row range is whole blocks of LEVEL_READY_ROWS but for the end.  NULL: nothing to do. */
+    u64  (*ready_bytes)(u32 rows, u32 k, bool reference);
+    void (*ready)(const struct ops_product *p, u32 lo, u32 hi, bool reference);
     /* Columns of tiles [tile_lo, tile_hi) of rows [lo, hi). */
     void (*product)(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi,
                     bool reference);

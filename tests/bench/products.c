@@ -40,17 +40,18 @@ static void bench_product(const struct ops *ops, u32 n, u32 k, u32 rows)
     for (u32 i = 0; i < copies; i++)
         CHECK_OK(ops->pack(&source, packed + bytes * i, &m[i]));
     f32 *x = random_values((u64)rows * k, 1.0f, false), *y = zeroed((u64)rows * n * 4);
+    void *work = zeroed(ops->product_work_bytes(rows, k));
     f64 best = 1e9, began = now_s();
     for (u32 round = 0; round < 2 || now_s() - began < 0.3; round++) {
         f64 t = now_s();
         for (u32 i = 0; i < copies; i++)
-            CHECK_OK(ops->product(&(struct ops_product){ &m[i], x, y, rows, false }));
+            CHECK_OK(ops->product(&(struct ops_product){ &m[i], x, y, rows, false, work }));
         best = MIN(best, (now_s() - t) / copies);
     }
     printf("product  %-7s %u threads  n %5u k %4u rows %4u: %8.1f us  %6.1f GFLOP/s  %5.1f GB/s\n",
            ops->level, ops->thread_count, n, k, rows, best * 1e6,
            2.0 * n * k * rows / best * 1e-9, (f64)bytes / best * 1e-9);
-    free(m), free(w), free(packed), free(x), free(y);
+    free(m), free(w), free(packed), free(x), free(y), free(work);
 }
 
 static void bench_attn(const struct ops *ops, u32 rows, u32 context)

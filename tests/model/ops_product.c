@@ -22,12 +22,14 @@ static void run_rows(const struct ops *ops, const struct product_case *c, f32 *y
 {
     struct ops_matrix m;
     pack_case(ops, c, &m);
+    void *work = zeroed(ops->product_work_bytes(c->rows, c->k));
     for (u32 r = 0, count; r < c->rows; r += count) {
         count = chunk_rows(split, r, c->rows);
         CHECK_OK(ops->product(&(struct ops_product){ .w = &m, .x = c->x + (u64)r * c->k,
                                                      .y = y + (u64)r * c->n, .rows = count,
-                                                     .y_f32 = c->y_f32 }));
+                                                     .y_f32 = c->y_f32, .work = work }));
     }
+    free(work);
     free((u8 *)m.packed);
 }
 
@@ -144,13 +146,16 @@ TEST(a_block_fp8_value_is_code_times_its_own_scale)
     struct ops_pack_source source = { .data = codes, .type = OPS_FP8_BLOCK, .scale = (u8 *)scale,
                                       .scale_type = OPS_F32, .n = N, .k = K };
     CHECK_OK(ops.pack(&source, to, &m));
-    CHECK_OK(ops.product(&(struct ops_product){ .w = &m, .x = x, .y = y, .rows = 1 }));
+    void *work = zeroed(ops.product_work_bytes(1, K));
+    CHECK_OK(ops.product(&(struct ops_product){ .w = &m, .x = x, .y = y, .rows = 1,
+                                                .work = work }));
     CHECK(((f32 *)(void *)y)[129] == 2.0f * 5.0f - 3.0f && ((f32 *)(void *)y)[128] == 0.0f);
     source.scale = NULL;
     CHECK(ops.pack(&source, to, &m) == ERR_UNSUPPORTED);
     cpu_close();
     free(codes);
     free(y);
+    free(work);
     free(scale);
     free(to);
 }
