@@ -1,0 +1,97 @@
+/* tiers/suffix/lookup.c - places where the context's end stood before, and their vote. */
+#include "tiers/suffix/lookup.h"
+
+enum { LANES = 16 };
+
+struct place { const u32 *next; u64 left; };    /* the id that followed; ids from it on      */
+struct places {
+    struct place at[LOOKUP_VOTES];
+    u32 count, length;                          /* all of them match so many ids              */
+};
+
+/* A place that matches `length` ids; the longest ones are kept, in the order they come. */
+static void gather(struct places *p, u32 length, const u32 *next, u64 left)
+{
+    if (length < p->length) return;
+    if (length > p->length) p->count = 0;
+    p->length = length;
+    if (p->count < LOOKUP_VOTES) p->at[p->count++] = (struct place){ next, left };
+}
+
+/* Ids that agree backwards from `a` and `b`, at most `most`. */
+static u32 agree(const u32 *a, const u32 *b, u32 most)
+{
+    u32 n = 0;
+    while (n < most && a[-1 - (i64)n] == b[-1 - (i64)n]) n++;
+    return n;
+}
+
+/* Whether `id` is among LANES ids. */
+static bool among(const u32 *ids, u32 id)
+{
+    u32 any = 0;
+    for (u32 i = 0; i < LANES; i++) any |= ids[i] == id;
+    return any != 0;
+}
+
+/* The context's own ids, newest first: those before its last id, each with what follows it. */
+static void search_live(struct places *p, const u32 *ids, u64 count)
+{
+    const u32 *end = ids + count;
+    u32 last = end[-1], looked = 0;
+    u64 at = count - 1;                         /* ids [0, at) may end a place                */
+    while (at >= LOOKUP_MIN && looked < LOOKUP_PLACES) {        /* ends: at falls             */
+        if (at >= LANES && !among(ids + at - LANES, last)) {
+            at -= LANES;
+            continue;
+        }
+        u64 stop = at >= LANES ? at - LANES : 0;
+        for (; at > stop && at >= LOOKUP_MIN; at--) {
+            if (ids[at - 1] != last) continue;
+            u32 length = agree(ids + at, end, (u32)MIN(at, (u64)LOOKUP_MAX));
+            if (length < LOOKUP_MIN) continue;
+            gather(p, length, ids + at, count - at);
+            looked++;
+        }
+    }
+}
+
+/* The id that most of the first `count` places go on with; they alone are left.  False: no place
+ * has another id. */
+static bool vote(struct place *at, u32 *count, u32 *id_out)
+{
+    u32 ids[LOOKUP_VOTES], votes[LOOKUP_VOTES], kinds = 0, best = 0, kept = 0;
+    for (u32 i = 0; i < *count; i++) {
+        u32 k = 0;
+        if (at[i].left == 0) continue;
+        while (k < kinds && ids[k] != at[i].next[0]) k++;
+        if (k == kinds) {
+            ids[kinds] = at[i].next[0];
+            votes[kinds++] = 0;
+        }
+        votes[k]++;
+    }
+    if (kinds == 0) return false;
+    for (u32 k = 1; k < kinds; k++)
+        if (votes[k] > votes[best]) best = k;
+    for (u32 i = 0; i < *count; i++)
+        if (at[i].left > 0 && at[i].next[0] == ids[best])
+            at[kept++] = (struct place){ at[i].next + 1, at[i].left - 1 };
+    *count = kept;
+    *id_out = ids[best];
+    return true;
+}
+
+u32 lookup_propose(const struct lookup_context *c, u32 most, u32 *ids_out, u32 *match_out)
+{
+    struct places p;
+    p.count = p.length = 0;
+    u32 proposed = 0;
+    *match_out = 0;
+    if (c->count < LOOKUP_MIN || most == 0) return 0;
+    u64 from = c->count - MIN(c->count, (u64)LOOKUP_LIVE);
+    search_live(&p, c->ids + from, c->count - from);
+    *match_out = p.length;
+    while (proposed < most && vote(p.at, &p.count, &ids_out[proposed])) proposed++;
+    return proposed;
+}

@@ -1,0 +1,31 @@
+/* tiers/suffix/lookup.h - the lookup drafter: what followed when this was read before.
+ *
+ * It asks for the longest suffix of the live context, of LOOKUP_MIN to LOOKUP_MAX ids, that stands
+ * somewhere else with at least one id behind it, and proposes the continuation seen most often.
+ * Places are gathered newest first, in this order: the live context itself; at most LOOKUP_VOTES
+ * of them vote.  Voting is id by id: the id that most places go on with, among equals that of the
+ * place gathered first; the places that go on otherwise have no vote on the next id.
+ *
+ * A proposal is a guess like any drafter's: the engine verifies it, so it never changes a token.
+ * Engine thread; never allocates; bounded work (tests/bench/suffix prints it). */
+#ifndef SUFFIX_LOOKUP_H
+#define SUFFIX_LOOKUP_H
+
+#include "arena/base/base.h"
+
+enum {
+    LOOKUP_MIN = 3, LOOKUP_MAX = 32,    /* ids of a match                                     */
+    LOOKUP_VOTES = 128,                 /* places that vote                                   */
+    LOOKUP_PLACES = 512,                /* places looked at in one source                     */
+    LOOKUP_LIVE = 262144,               /* newest ids of the live context that are searched   */
+};
+
+/* The live context, with the sampled id that was not forwarded yet as its last.  Ids are below
+ * 2^24. */
+struct lookup_context { const u32 *ids; u64 count; };
+
+/* Writes up to `most` ids that may follow the context and returns how many; *match_out is the
+ * length of the matched suffix, 0 when nothing matched. */
+u32 lookup_propose(const struct lookup_context *c, u32 most, u32 *ids_out, u32 *match_out);
+
+#endif
