@@ -200,6 +200,8 @@ run_tests() {
     compile tests/*.c "${sources[@]}"
     mkdir -p "$OUT/logs"
     export HOLDFAST=$PWD/$OUT/holdfast OUT CC CFLAGS LIBS TEST_LIBS
+    export XDG_CACHE_HOME=$PWD/$OUT/tests/home  # no test touches the user's own cache folder
+    rm -rf "$XDG_CACHE_HOME"
     for file in "${files[@]}"; do
         local log command rc started=$SECONDS
         log=$OUT/logs/$(basename "$(dirname "$file")")_$(basename "${file%.*}").log

@@ -104,8 +104,9 @@ static const struct profile_key keys[] = {
           "tokens of a prompt that may be a guest; 0 = none is"),
     { "value-half-life-s", "budget", KEY_TIME, FIELD(value_half_life_us), 1000000, 1e6, 31536000e6,
       NULL, "3600", "age at which a record is worth half" },
-    TEXT("cache-dir", "budget", cache_dir, "DIR", "",
-         "folder of the disk and spill tiers, mode 0700; none: both are off"),
+    TEXT("cache-dir", "budget", cache_dir, "DIR|off", "",
+         "folder of the tiers on disk, mode 0700; serve: $XDG_CACHE_HOME/holdfast, else "
+         "~/.cache/holdfast; off: none"),
     SIZE("disk-gb", disk_bytes, GIB, 0, "50", "prefixes of prompts on disk"),
     SIZE("disk-free-gb", disk_floor_bytes, GIB, 0, "50",
          "the disk tier leaves so much free on its file system"),

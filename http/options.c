@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FIELD(name) offsetof(struct options, name), sizeof(((struct options *)0)->name)
@@ -369,6 +370,28 @@ static enum err read_mem(struct options *o)
     return fail(ERR_USAGE, "%s", err_last()->text);
 }
 
+/* The user's cache folder where neither a flag nor the profile names one; "" without a home. */
+static void default_folder(struct options *o)
+{
+    char *out = o->profile.cache_dir;
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int bytes = 0;
+    if (cache != NULL && cache[0] == '/')       /* a relative one is to be ignored            */
+        bytes = snprintf(out, PROFILE_PATH_BYTES, "%s/holdfast", cache);
+    else if (home != NULL && home[0] == '/')
+        bytes = snprintf(out, PROFILE_PATH_BYTES, "%s/.cache/holdfast", home);
+    if (bytes <= 0 || bytes >= PROFILE_PATH_BYTES) out[0] = 0;
+}
+
+static void choose_folder(struct options *o)
+{
+    u32 count, at = 0;
+    const struct profile_key *keys = profile_keys(&count);
+    while (keys[at].offset != offsetof(struct profile_row, cache_dir)) at++;
+    if (strcmp(o->profile.cache_dir, "off") == 0) o->profile.cache_dir[0] = 0;
+    else if (o->profile.line[at] == 0 && o->word == WORD_SERVE) default_folder(o);
+}
+
 enum err options_parse(int argc, char **argv, struct options *o)
 {
     const char *profile = "auto";
@@ -385,6 +408,7 @@ enum err options_parse(int argc, char **argv, struct options *o)
     if (takes_profile(&words[o->word])) TRY(profile_load(profile, &o->profile));
     TRY(walk(argc, argv, o, &profile, true));
     if (takes_profile(&words[o->word])) TRY(profile_check(&o->profile));
+    choose_folder(o);
     if (o->think && o->no_think)
         return fail(ERR_USAGE, "--think and --no-think exclude each other");
     if (o->word == WORD_MEM) TRY(read_mem(o));

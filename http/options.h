@@ -4,7 +4,8 @@
  * profile_keys) or belongs to a word alone (`run -p`).  `--flag value`, `--flag=value`, `-m`, `-p`;
  * a switch needs no value (`--no-auth`; `--no-auth=off` is possible).  The profile file comes first
  * (--profile, default auto), flags override it whatever their order.  A flag the word doesn't have
- * is ERR_USAGE and names the nearest one. */
+ * is ERR_USAGE and names the nearest one.  Where nothing is said of the cache folder, serve and
+ * cache take $XDG_CACHE_HOME/holdfast, else $HOME/.cache/holdfast; `off` or "" is none. */
 #ifndef HTTP_OPTIONS_H
 #define HTTP_OPTIONS_H
 

@@ -1,11 +1,14 @@
 """Start and stop a holdfast server for script tests.  Python 3 standard library only.
 
     with Server(["--ctx", "8192"]) as s:  s.url, s.get(path), s.post(path, body), s.log()
+
+A server has a cache home of its own, removed when it stops; `home` names one that outlives it.
 """
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -16,10 +19,13 @@ BINARY = os.environ.get("HOLDFAST", os.path.join(ROOT, "build", "holdfast"))
 
 
 class Server:
-    def __init__(self, flags, ready_s=120):
+    def __init__(self, flags, ready_s=120, home=None):
+        self.home = home or tempfile.mkdtemp(prefix="holdfast-home-")
+        self.kept = home is not None
         self.err = tempfile.NamedTemporaryFile(mode="w+", suffix=".log", delete=False)
         self.proc = subprocess.Popen([BINARY, "serve", "--port", "0"] + list(flags), stdout=subprocess.PIPE,
-                                     stderr=self.err, stdin=subprocess.DEVNULL, text=True)
+                                     stderr=self.err, stdin=subprocess.DEVNULL, text=True,
+                                     env={**os.environ, "XDG_CACHE_HOME": self.home})
         timer = threading.Timer(ready_s, self.proc.kill)
         timer.start()
         self.ready = self.proc.stdout.readline().strip()
@@ -50,6 +56,8 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.proc.kill()
                 self.proc.wait()
+        if not self.kept:
+            shutil.rmtree(self.home, ignore_errors=True)
         return self.proc.returncode
 
     def request(self, method, path, body=None, headers=None, timeout=300):

@@ -131,7 +131,7 @@ static enum err serve(const struct profile_row *p)
     if (p->test_hooks) log_line(LOG_LEVEL_WARN, "test hooks are on");
     engine_run();
     log_line(LOG_LEVEL_INFO, "drained: no turn is left%s", p->cache_dir[0] != 0 ? ""
-             : "; conversations end here (--cache-dir DIR keeps them)");
+             : "; conversations end here (--cache-dir is off)");
     return OK;
 }
 

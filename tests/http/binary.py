@@ -124,7 +124,7 @@ def turns_and_seeds():
         status, body = s.request("POST", "/v1/cache/clear?session=nobody&tier=all")
         t.check(status == 200 and body.get("records") == 0, f"the query names the session: {status} {body}")
         status, body = s.post("/v1/cache/clear", {"session": "never-seen"})
-        t.check(status == 200 and body == {"records": 0}, f"clear of an unknown session: {status} {body}")
+        t.check(status == 200 and body["records"] == 0, f"clear of an unknown session: {status} {body}")
         c.close()
         status, whole = s.post("/v1/completions", {"prompt": "Holdfast is", "max_tokens": 5, "temperature": 0})
         ids = s.post("/tokenize", {"content": "Holdfast is"})[1]["tokens"]

@@ -3,6 +3,7 @@
 #include "tests/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -51,6 +52,34 @@ TEST(a_flag_wins_over_the_profile_whatever_their_order)
     CHECK_EQ(o.profile.queue, 7);
     CHECK_OK(parse("serve --profile cpu-8g --queue 7"));
     CHECK_EQ(o.profile.queue, 7);
+}
+
+TEST(without_a_word_serve_keeps_its_cache_in_the_users_cache_folder)
+{
+    char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), kept[2][512];
+    snprintf(kept[0], sizeof kept[0], "%s", cache == NULL ? "" : cache);
+    snprintf(kept[1], sizeof kept[1], "%s", home == NULL ? "" : home);
+    setenv("XDG_CACHE_HOME", "/somewhere", 1);
+    CHECK_OK(parse("serve"));
+    CHECK_STR(o.profile.cache_dir, "/somewhere/holdfast");
+    CHECK_OK(parse("serve --cache-dir /x"));
+    CHECK_STR(o.profile.cache_dir, "/x");
+    CHECK_OK(parse("serve --cache-dir off"));
+    CHECK_STR(o.profile.cache_dir, "");
+    CHECK_OK(parse("serve --cache-dir="));
+    CHECK_STR(o.profile.cache_dir, "");
+    CHECK_OK(parse("run -p x"));                        /* one answer: nothing is kept       */
+    CHECK_STR(o.profile.cache_dir, "");
+    setenv("XDG_CACHE_HOME", "not/absolute", 1);
+    setenv("HOME", "/home/me", 1);
+    CHECK_OK(parse("serve"));
+    CHECK_STR(o.profile.cache_dir, "/home/me/.cache/holdfast");
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    CHECK_OK(parse("serve"));
+    CHECK_STR(o.profile.cache_dir, "");
+    if (cache != NULL) setenv("XDG_CACHE_HOME", kept[0], 1);
+    if (home != NULL) setenv("HOME", kept[1], 1);
 }
 
 TEST(defaults_hold_without_flags)
