@@ -6,9 +6,9 @@
 u32 anchors_best(const struct anchor_list *list, u64 limit)
 {
     u32 best = NONE;
-    for (u32 i = 0; i < list->row_cap; i++) {
+    for (u32 i = 0; i < list->row_cap && list->row[i].kind != ANCHOR_FREE; i++) {
         const struct anchor_row *r = &list->row[i];
-        if (r->kind == ANCHOR_FREE || r->pos > limit) continue;
+        if (r->pos > limit) continue;
         if (best == NONE || r->pos > list->row[best].pos) best = i;
     }
     return best;

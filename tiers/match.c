@@ -64,8 +64,18 @@ static u64 same_blocks(const block_id *list, u64 lo, u64 most, const struct tier
     return lo;
 }
 
-/* Common prefix with a record; what is under `least` need not be exact. */
-static u64 common_of(u32 record, const struct tier_prompt *prompt, u64 least)
+/* Can ids [at, end) of a block that parts change what was found?  Only where they are the longest
+ * in common so far, or a start lies among them. */
+static bool matters(u32 record, u64 at, u64 end, u64 rows, u64 longest)
+{
+    struct anchor_list list = record_anchors(record);
+    u32 best = end > longest || rows < end ? 0 : anchors_best(&list, end - 1);
+    return end > longest || rows < end || (best != NONE && list.row[best].pos > at);
+}
+
+/* Common prefix with a record; what is under `least`, or short of `longest` with no start in
+ * between, need not be exact. */
+static u64 common_of(u32 record, const struct tier_prompt *prompt, u64 least, u64 longest)
 {
     u32 count, arena = state_blocks_arena(), b = state_shape()->block_rows;
     u64 rows;
@@ -77,14 +87,14 @@ static u64 common_of(u32 record, const struct tier_prompt *prompt, u64 least)
     u64 known = least / b;
     if (known > 0 && !same_block(list, known - 1, prompt)) return 0;
     u64 whole = same_blocks(list, known, limit / b, prompt), at = whole * b;
-    if (at == limit) return at;
+    if (at == limit || !matters(record, at, at + b, rows, longest)) return at;
     return at + key_common(arena, b, list + whole, MIN(rows - at, b), prompt->keys + at,
                            MIN(prompt->count - at, b));
 }
 
 u64 match_common(u32 record, const struct tier_prompt *prompt)
 {
-    return common_of(record, prompt, 0);
+    return common_of(record, prompt, 0, 0);
 }
 
 /* Where this record lets a prompt with `limit` ids in common start. */
@@ -175,7 +185,7 @@ static void look_at(u32 record, const struct tier_prompt *prompt, struct match *
     bool longer = MIN(rows, prompt->count) >= MAX(m->common, 1u);
     if (!later && !longer) return;
     u64 common = common_of(record, prompt, MIN(later ? least : UINT64_MAX,
-                                               longer ? m->common : UINT64_MAX));
+                                               longer ? m->common : UINT64_MAX), m->common);
     note_common(m, record, common, common < MIN(rows, prompt->count));
     if (!later) return;
     struct match_row here = row_of(record, MIN(common, limit));
