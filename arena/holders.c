@@ -1,20 +1,6 @@
 /* arena/holders.c - counts by class; the lowest class that holds is charged. */
 #include "arena/holders.h"
 
-enum holder holders_charged(const struct holders *h)
-{
-    u32 class = 0;
-    while (class < HOLD_COUNT && h->count[class] == 0) class++;
-    return (enum holder)class;
-}
-
-u32 holders_total(const struct holders *h)
-{
-    u32 total = 0;
-    for (u32 class = 0; class < HOLD_COUNT; class++) total += h->count[class];
-    return total;
-}
-
 /* Moves the unit's bytes from what it was charged to, to what it is charged to now. */
 static void move(enum holder before, enum holder after, struct holders_bytes *sum, u64 unit_bytes)
 {

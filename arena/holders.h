@@ -5,6 +5,8 @@
 #ifndef ARENA_HOLDERS_H
 #define ARENA_HOLDERS_H
 
+#include <string.h>
+
 #include "arena/base/base.h"
 
 enum holder {                           /* the order is the order of charging                 */
@@ -13,14 +15,29 @@ enum holder {                           /* the order is the order of charging   
 };
 
 struct holders { u16 count[HOLD_COUNT]; u16 reserved; };        /* one unit's                 */
-static_assert(sizeof(struct holders) == 16, "beside each block and unit");
+static_assert(sizeof(struct holders) == 16 && HOLD_COUNT == 7, "two words; beside each block");
 
 struct holders_bytes { u64 bytes[HOLD_COUNT]; };                /* an arena's, by charged class */
 
-/* Lowest class that holds, or HOLD_COUNT when nobody does. */
-enum holder holders_charged(const struct holders *h);
+/* Lowest class that holds, or HOLD_COUNT when nobody does.  Plans ask it of every unit: two words
+ * of four counts, the last of which is no class (little-endian, as all files of ours are). */
+static inline enum holder holders_charged(const struct holders *h)
+{
+    u64 low, high;
+    memcpy(&low, &h->count[0], sizeof low);
+    memcpy(&high, &h->count[4], sizeof high);
+    if (low != 0) return (enum holder)(__builtin_ctzll(low) / 16);
+    return (enum holder)(4 + __builtin_ctzll(high | 1ull << 48) / 16);
+}
+
 /* Sum of the counts. */
-u32 holders_total(const struct holders *h);
+static inline u32 holders_total(const struct holders *h)
+{
+    u32 total = 0;
+    for (u32 class = 0; class < HOLD_COUNT; class++) total += h->count[class];
+    return total;
+}
+
 /* One more / one less holder of `class`; moves `unit_bytes` between classes of `sum` when the
  * charged class changes.  drop returns true when nobody holds it any more.  Dropping a class that
  * doesn't hold is an ASSERT. */

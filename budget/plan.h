@@ -123,7 +123,7 @@ struct budget_tables {                  /* the snapshot                         
 };
 
 /* Memory of a call of budget_plan, ~750 KiB: static in the caller.  Nothing outlives a call. */
-struct budget_candidate { f64 density; u32 order, record; };
+struct budget_candidate { u64 high, low; };      /* one number: order, density, record    */
 enum { RECORD_HERE, RECORD_GONE, RECORD_BARRED };
 struct budget_scratch {
     u8  gone[BUDGET_RECORD_CAP];        /* victims so far and records that leave; those whose

@@ -74,21 +74,37 @@ static bool is_in(const struct victims *v, u32 record, u32 arena)
 
 /* ------------------------------------------------------------------ the heap */
 
+enum {
+    HEAP_WIDE = 4,                  /* children of an entry: 64 bytes side by side           */
+    BEST_FIRST = 64,                /* records before at_best asks whether they are enough   */
+};
+
+/* Bits of a density, none is under 0, are in its order. */
+static struct budget_candidate candidate(u32 order, f64 density, u32 record)
+{
+    u64 bits;
+    density += 0.0;                 /* -0 is 0                                               */
+    memcpy(&bits, &density, sizeof bits);
+    return (struct budget_candidate){ (u64)order << 32 | bits >> 32, bits << 32 | record };
+}
+
+static u32 record_of(const struct budget_candidate *c) { return (u32)c->low; }
+
 static bool ranks_before(const struct budget_candidate *a, const struct budget_candidate *b)
 {
-    if (a->order != b->order) return a->order < b->order;
-    if (a->density != b->density) return a->density < b->density;
-    return a->record < b->record;
+    return (a->high < b->high) | ((a->high == b->high) & (a->low < b->low));
 }
 
 static void heap_sink(struct victims *v, u32 at)
 {
     struct budget_candidate *heap = v->scratch->heap, moved = heap[at];
-    for (u32 child = 2 * at + 1; child < v->heap_count; child = 2 * at + 1) {
-        if (child + 1 < v->heap_count && ranks_before(&heap[child + 1], &heap[child])) child++;
-        if (!ranks_before(&heap[child], &moved)) break;
-        heap[at] = heap[child];
-        at = child;
+    u32 count = v->heap_count;
+    for (u32 child = HEAP_WIDE * at + 1; child < count; child = HEAP_WIDE * at + 1) {
+        u32 best = child, end = MIN(child + HEAP_WIDE, count);
+        for (u32 i = child + 1; i < end; i++) best = ranks_before(&heap[i], &heap[best]) ? i : best;
+        if (!ranks_before(&heap[best], &moved)) break;
+        heap[at] = heap[best];
+        at = best;
     }
     heap[at] = moved;
 }
@@ -96,9 +112,9 @@ static void heap_sink(struct victims *v, u32 at)
 static void heap_rise(struct victims *v, u32 at)
 {
     struct budget_candidate *heap = v->scratch->heap, moved = heap[at];
-    while (at > 0 && ranks_before(&moved, &heap[(at - 1) / 2])) {
-        heap[at] = heap[(at - 1) / 2];
-        at = (at - 1) / 2;
+    while (at > 0 && ranks_before(&moved, &heap[(at - 1) / HEAP_WIDE])) {
+        heap[at] = heap[(at - 1) / HEAP_WIDE];
+        at = (at - 1) / HEAP_WIDE;
     }
     heap[at] = moved;
 }
@@ -119,11 +135,9 @@ static bool candidate_of(const struct victims *v, u32 record, struct budget_cand
     if (arena == NONE && r->list_lo < r->list_hi)
         arena = v->shares->unit[v->shares->list[r->list_lo]].arena;
     u64 granule = arena == NONE ? 1 : v->t->arena[arena].cell_bytes;
-    *out = (struct budget_candidate){
-        .density = r->value / (f64)MAX(freed, granule), .record = record,
-        .order = v->aim.order[r->node] + (freed == 0 ? (u32)ORDER_LAST : 0),
-    };
-    return out->density < v->aim.below;
+    f64 density = r->value / (f64)MAX(freed, granule);
+    *out = candidate(v->aim.order[r->node] + (freed == 0 ? (u32)ORDER_LAST : 0), density, record);
+    return density < v->aim.below;
 }
 
 static void heap_fill(struct victims *v)
@@ -132,7 +146,7 @@ static void heap_fill(struct victims *v)
     v->heap_count = 0;
     for (u32 i = 0; i < v->record_count; i++)
         if (candidate_of(v, i, &v->scratch->heap[v->heap_count])) v->heap_count++;
-    for (u32 i = v->heap_count / 2; i-- > 0; ) heap_sink(v, i);
+    for (u32 i = (v->heap_count + 2) / HEAP_WIDE; i-- > 0; ) heap_sink(v, i);
     v->pushing = true;
 }
 
@@ -143,12 +157,13 @@ static u32 heap_take(struct victims *v)
         struct budget_candidate top = v->scratch->heap[0], now;
         v->scratch->heap[0] = v->scratch->heap[--v->heap_count];
         if (v->heap_count > 0) heap_sink(v, 0);
-        if (!candidate_of(v, top.record, &now)) continue;
-        if (now.order != top.order || now.density < top.density) continue;  /* pushed anew   */
-        const struct budget_record *r = &v->records[top.record];
+        u32 record = record_of(&top);
+        if (!candidate_of(v, record, &now)) continue;
+        if (ranks_before(&now, &top) || now.high >> 32 != top.high >> 32) continue; /* pushed anew */
+        const struct budget_record *r = &v->records[record];
         u64 used = v->sums.used[r->node], reserve = v->g->node[r->node].reserve_bytes;
-        u64 leaving = leaving_of(v, top.record);
-        if (leaving == 0 || (used >= leaving && used - leaving >= reserve)) return top.record;
+        u64 leaving = leaving_of(v, record);
+        if (leaving == 0 || (used >= leaving && used - leaving >= reserve)) return record;
     }
     return NONE;
 }
@@ -397,20 +412,37 @@ u64 victims_largest(const struct budget_tables *t, const struct sums *d,
     return MIN(lo + from * unit, hi);
 }
 
+/* `freed` bytes of each node come free, those of arenas are in `d`: what stops `lo` bytes then? */
+static struct verdict were_freed(const struct victims *v, const struct budget_want *want, u64 lo,
+                                 struct sums d, const u64 *freed)
+{
+    const struct budget_graph *g = v->g;
+    for (u32 a = 0; a < v->t->arena_count; a++) sums_arena(v->t, &d, a);
+    for (u32 n = 0; n < g->node_count; n++) {
+        u64 over = d.used[n] - MIN(d.used[n], g->node[n].reserve_bytes);
+        if (freed[n] > 0) sums_move(g, &d, n, 0, MIN(freed[n], over));
+    }
+    return sums_fits(v->t, &d, want->node, want->arena, lo, want->must);
+}
+
 /* What stops `lo` bytes of the want even were every record taken that its edges and the nodes'
- * reserves allow, and every unit that only records hold: if that does not fit, no victims do. */
+ * reserves allow, and every unit that only records hold: if that does not fit, no victims do.
+ * Asked at every power of two of records: most often a few are enough. */
 static struct verdict at_best(const struct victims *v, const struct budget_want *want, u64 lo)
 {
     struct sums d = v->sums;
-    const struct budget_graph *g = v->g;
     u64 freed[BUDGET_NODE_CAP] = { 0 };
     for (u32 i = 0; i < v->record_count; i++) {
         const struct budget_record *r = &v->records[i];
+        if (i >= BEST_FIRST && (i & (i - 1)) == 0) {
+            struct verdict now = were_freed(v, want, lo, d, freed);
+            if (now.fits) return now;
+        }
         if (v->aim.order[r->node] == NONE || r->pinned || r->leaves) continue;
         if (v->scratch->gone[i] != RECORD_HERE) continue;
         freed[r->node] += r->freed_bytes;
         if (r->arena != NONE) d.freed[r->arena] += r->freed_bytes;
-        else if (g->node[r->node].pool == POOL_BOARD) d.uncounted += r->freed_bytes;
+        else if (v->g->node[r->node].pool == POOL_BOARD) d.uncounted += r->freed_bytes;
     }
     for (u32 u = 0; v->shares != NULL && u < v->shares->unit_count; u++) {
         const struct budget_unit *unit = &v->shares->unit[u];
@@ -419,12 +451,7 @@ static struct verdict at_best(const struct victims *v, const struct budget_want 
         freed[v->t->class_node[class]] += unit->bytes;
         d.freed[unit->arena] += unit->bytes;
     }
-    for (u32 a = 0; a < v->t->arena_count; a++) sums_arena(v->t, &d, a);
-    for (u32 n = 0; n < g->node_count; n++) {
-        u64 over = d.used[n] - MIN(d.used[n], g->node[n].reserve_bytes);
-        if (freed[n] > 0) sums_move(g, &d, n, 0, MIN(freed[n], over));
-    }
-    return sums_fits(v->t, &d, want->node, want->arena, lo, want->must);
+    return were_freed(v, want, lo, d, freed);
 }
 
 /* One victim of the heap for the limit it was filled for; false when it holds none.  What a
