@@ -159,7 +159,7 @@ static u32 heap_take(struct victims *v)
         if (v->heap_count > 0) heap_sink(v, 0);
         u32 record = record_of(&top);
         if (!candidate_of(v, record, &now)) continue;
-        if (ranks_before(&now, &top) || now.high >> 32 != top.high >> 32) continue; /* pushed anew */
+        if (ranks_before(&now, &top) || now.high >> 32 != top.high >> 32) continue;   /* anew */
         const struct budget_record *r = &v->records[record];
         u64 used = v->sums.used[r->node], reserve = v->g->node[r->node].reserve_bytes;
         u64 leaving = leaving_of(v, record);
