@@ -232,7 +232,8 @@ static __attribute__((unused)) void talk_drop(struct talk *t)
 static __attribute__((unused)) struct spill_source talk_source(const struct talk *t)
 {
     return (struct spill_source){
-        .session = { t->session[0], t->session[1] }, .rows = { t->block, t->rows },
+        .session = { t->session[0], t->session[1] },
+        .rows = { t->block, t->rows, { t->session[0], t->session[1] } },
         .anchors = &t->list, .generations = &t->generations, .taint = UINT64_MAX,
         .head_pos = 5, .hits = 1,
     };

@@ -301,6 +301,44 @@ static void put_stats(const struct engine *e, struct json_out *out)
     json_put_object_end(out);
 }
 
+/* Bytes that memory holds for a tier: what its classes are charged. */
+static u64 memory_bytes(u32 classes)
+{
+    u64 bytes = 0;
+    for (u32 c = 0; c < HOLD_COUNT; c++)
+        if ((classes >> c & 1) != 0) bytes += aside_used((enum holder)c);
+    return bytes;
+}
+
+static const struct { const char *name; u32 classes; } memory_tier[] = {
+    { "resident", TIER_CLEAR_RESIDENT | 1 << HOLD_ANCHOR }, { "pin", TIER_CLEAR_PIN },
+    { "park", TIER_CLEAR_PARK }, { "store", TIER_CLEAR_STORE },
+};
+enum { MEMORY_TIERS = COUNT_OF(memory_tier) };
+
+/* What was freed, a tier at a time; a conversation that was in none of them: all zeros. */
+static void put_cleared(u32 records, const u64 was[MEMORY_TIERS], const struct forget_counts *files,
+                        struct json_out *out)
+{
+    json_put_object(out);
+    put_u64(out, "records", records);
+    if (nvme_on()) {
+        put_u64(out, "conversations", files->entries);
+        put_u64(out, "disk_anchors", files->anchors);
+        put_u64(out, "file_bytes", files->disk_bytes + files->spill_bytes);
+    }
+    json_put_key(out, "bytes");
+    json_put_object(out);
+    for (u32 i = 0; i < MEMORY_TIERS; i++) {
+        u64 is = memory_bytes(memory_tier[i].classes);
+        put_u64(out, memory_tier[i].name, was[i] - MIN(was[i], is));
+    }
+    put_u64(out, "disk", files->disk_bytes);
+    put_u64(out, "spill", files->spill_bytes);
+    json_put_object_end(out);
+    json_put_object_end(out);
+}
+
 static enum err clear(struct engine *e, const struct command_row *row, struct json_out *out)
 {
     static const struct { const char *name; u32 classes; bool disk, spill, response; } tiers[] = {
@@ -309,7 +347,8 @@ static enum err clear(struct engine *e, const struct command_row *row, struct js
         { "park", .classes = TIER_CLEAR_PARK }, { "store", .classes = TIER_CLEAR_STORE },
         { "disk", .disk = true }, { "spill", .spill = true }, { "response", .response = true },
     };
-    u64 session[2];
+    struct forget_counts files;
+    u64 session[2], was[MEMORY_TIERS];
     u32 at = 0;
     while (at < COUNT_OF(tiers) && strcmp(row->tier, tiers[at].name) != 0) at++;
     if (at == COUNT_OF(tiers))
@@ -317,15 +356,13 @@ static enum err clear(struct engine *e, const struct command_row *row, struct js
                     "spill or response", row->tier);
     hash_128(row->session, strlen(row->session), session);
     const u64 *which = row->session[0] == 0 ? NULL : session;
+    for (u32 i = 0; i < MEMORY_TIERS; i++) was[i] = memory_bytes(memory_tier[i].classes);
+    nvme_clear(tiers[at].disk, tiers[at].spill, which, &files);
     u32 cleared = tier_clear_of(tiers[at].classes, which);
     if (tiers[at].response) cleared += response_clear();        /* no session in it           */
-    u64 bytes = nvme_clear(tiers[at].disk, tiers[at].spill, which);
     for (u32 slot = 0; slot < e->slot_count; slot++)
         if (e->slot_turn[slot] == NONE && resident_record(slot) == NONE) slot_drop(slot);
-    json_put_object(out);
-    put_u64(out, "records", cleared);
-    if (nvme_on()) put_u64(out, "file_bytes", bytes);
-    json_put_object_end(out);
+    put_cleared(cleared, was, &files, out);
     e->check = true;
     return OK;
 }

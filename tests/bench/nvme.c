@@ -67,7 +67,7 @@ static f64 rate(u64 bytes, u64 from_us)
 
 static f64 write_chunks(u32 chunks, u64 bytes)
 {
-    struct transfer_rows rows = { block, (u64)chunks * G };
+    struct transfer_rows rows = { .block = block, .rows = (u64)chunks * G };
     struct writer_answer answer;
     u64 count, from_us = clock_us();
     u32 top;

@@ -74,7 +74,11 @@ static void one_day(u64 seed)
         } else if (what == 6) {
             tier_clear(NULL);
         } else if (what == 7) {
-            nvme_clear(true, true, NULL);
+            struct forget_counts gone;
+            u64 id = talk[rng_u64(seed, 8 * step + 7) % TALKS].session;
+            const u64 session[2] = { id, id }, *which = nth % 2 == 0 ? NULL : session;
+            nvme_clear(true, true, which, &gone);
+            if (which != NULL) tier_clear(which);
         } else {
             turn(seed, step);
         }

@@ -18,7 +18,7 @@ static u64 keys_a[CTX], keys_b[CTX];    /* of the whole script                  
 static void line(struct talk *t, u64 pos)
 {
     unit_id unit;
-    struct transfer_rows rows = { t->block, pos };
+    struct transfer_rows rows = { .block = t->block, .rows = pos };
     CHECK_OK(arena_slots_take(state_sections_arena(), HOLD_WRITING, &unit));
     fill_unit(t, unit, pos);
     (void)disk_line(&rows, unit, now_s);

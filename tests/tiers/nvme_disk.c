@@ -36,7 +36,8 @@ static bool pass_line(struct talk *t, u64 line)
     unit_id unit;
     CHECK_OK(arena_slots_take(state_sections_arena(), HOLD_WRITING, &unit));
     fill_unit(t, unit, line);
-    struct transfer_rows rows = { t->block, line };
+    struct transfer_rows rows = { .block = t->block, .rows = line,
+                                  .session = { t->session[0], t->session[1] } };
     bool taken = disk_line(&rows, unit, now_s);
     arena_slots_drop(state_sections_arena(), unit, HOLD_WRITING);
     return taken;

@@ -21,7 +21,7 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files hold structs as they are");
 
 enum format_kind { FORMAT_NONE, FORMAT_CHUNK, FORMAT_TAIL, FORMAT_ANCHOR, FORMAT_KIND_COUNT };
-enum { FORMAT_VERSION = 1, FORMAT_NAME_BYTES = 40 };
+enum { FORMAT_VERSION = 2, FORMAT_NAME_BYTES = 40 };
 
 struct format_head {
     char magic[8];                      /* "HFPIECE"                                          */
@@ -32,15 +32,16 @@ struct format_head {
     u64  below[2];                      /* hash of key ids [0, lo); lo 0: zeros               */
     u64  lo, hi;
     u64  sums[2];                       /* two sums of the rows (state_sums); anchors: 0      */
+    u64  session[2];                    /* whose turn wrote it first                          */
     u32  part_count, key_count;
     u64  part_offset, key_offset, data_offset, data_bytes, file_bytes;
     u32  part_crc, key_crc;             /* of the areas with their zeros                      */
     u32  reserved;                      /* 0                                                  */
     u32  head_crc;                      /* of the page with this field 0                      */
 };
-static_assert(sizeof(struct format_head) == 160, "files depend on it");
+static_assert(sizeof(struct format_head) == 176, "files depend on it");
 static_assert(offsetof(struct format_head, lo) == 64, "files depend on it");
-static_assert(offsetof(struct format_head, head_crc) == 156, "files depend on it");
+static_assert(offsetof(struct format_head, head_crc) == 172, "files depend on it");
 
 struct format_part {                    /* a view of a block, or a section of a unit          */
     char name[16];

@@ -450,7 +450,9 @@ void nvme_line(u32 record, u64 pos)
     u32 at = anchors_at(&list, pos);
     if (!own.on || at == NONE || record_at(record)->taint < pos) return;
     if (record_at(record)->slot != NONE) state_freeze(record_at(record)->slot, pos);
-    struct transfer_rows from = { record_blocks(record, &count, &rows), pos };
+    const u64 *session = record_at(record)->session;
+    struct transfer_rows from = { record_blocks(record, &count, &rows), pos,
+                                  { session[0], session[1] } };
     ASSERT(pos <= rows);
     disk_line(&from, list.row[at].unit, (u64)clock_wall_s());
 }
@@ -477,7 +479,8 @@ static struct spill_source source_of(u32 record, struct anchor_list *anchors, bo
     if (r->slot != NONE) state_freeze(r->slot, rows);
     *anchors = record_anchors(record);
     return (struct spill_source){
-        .session = { r->session[0], r->session[1] }, .rows = { block, rows }, .anchors = anchors,
+        .session = { r->session[0], r->session[1] },
+        .rows = { block, rows, { r->session[0], r->session[1] } }, .anchors = anchors,
         .generations = record_generations(record), .head_pos = r->head_pos, .taint = r->taint,
         .hits = r->hits, .always = always, .used_s = now_s - MIN(now_s, idle_us / 1000000u),
         .from = MIN(kept_of(record)->saved_rows, rows),
@@ -633,15 +636,8 @@ void nvme_drain(u64 deadline_us, struct journal_drained *out)
     journal_answers();
 }
 
-u64 nvme_clear(bool disk, bool spill, const u64 session[2])
+void nvme_clear(bool disk, bool spill, const u64 session[2], struct forget_counts *out)
 {
-    if (!own.on) return 0;
-    struct pieces_counts was = pieces_counts();
-    if (spill) spill_clear(session);
-    if (disk && session == NULL) {
-        pieces_clear();
-        count_clear();
-    }
-    struct pieces_counts is = pieces_counts();
-    return was.disk_bytes + was.spill_bytes - is.disk_bytes - is.spill_bytes;
+    *out = (struct forget_counts){ 0 };
+    if (own.on) forget_files(disk, spill, session, out);
 }

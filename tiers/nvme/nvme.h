@@ -9,6 +9,7 @@
 #ifndef NVME_NVME_H
 #define NVME_NVME_H
 
+#include "tiers/nvme/forget.h"
 #include "tiers/nvme/journal.h"
 #include "tiers/record.h"
 #include "tiers/resident.h"
@@ -82,7 +83,8 @@ bool nvme_pass(u64 now_us, bool busy);
 u64  nvme_due_us(void);                 /* when nvme_pass may have more to do                 */
 /* Everything that may be kept, by last use, live before parked, until the deadline. */
 void nvme_drain(u64 deadline_us, struct journal_drained *out);
-/* Forgets a session's entries, or with NULL everything of both tiers.  Bytes freed. */
-u64  nvme_clear(bool disk, bool spill, const u64 session[2]);
+/* Forgets what a session left in these tiers, or with NULL everything of them; before the session's
+ * records go, as what they stand on is its own too. */
+void nvme_clear(bool disk, bool spill, const u64 session[2], struct forget_counts *out);
 
 #endif

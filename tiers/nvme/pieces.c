@@ -276,6 +276,7 @@ enum err pieces_write(const struct writer_ask *ask, u64 now_s, u32 *piece_out)
     memcpy(value.name, ask->hash, sizeof value.name);
     memcpy(value.below, ask->below, sizeof value.below);
     memcpy(value.sums, ask->sums, sizeof value.sums);
+    memcpy(value.session, ask->session, sizeof value.session);
     if (own.counts.rows == own.cap) return fail(ERR_FULL, "%u pieces: the table is full", own.cap);
     u32 piece = insert(&value);
     ASSERT(piece != NONE);
@@ -339,6 +340,7 @@ static enum err scan_one(const char *name, u64 now_s)
         memcpy(value.name, head.name, sizeof value.name);
         memcpy(value.below, head.below, sizeof value.below);
         memcpy(value.sums, head.sums, sizeof value.sums);
+        memcpy(value.session, head.session, sizeof value.session);
         if (insert(&value) != NONE) {
             own.counts.found_at_start++;
             return OK;
@@ -456,6 +458,32 @@ void pieces_clear(void)
     for (u32 i = pieces_next(0); i != NONE; i = pieces_next(i + 1))
         if (on_line(&own.row[i])) own.row[i].doomed = 1;
     pieces_reap();
+}
+
+void pieces_unmark(void)
+{
+    for (u32 i = pieces_next(0); i != NONE; i = pieces_next(i + 1)) own.row[i].marks = 0;
+}
+
+void pieces_mark(u32 top, enum piece_mark mark)
+{
+    for (u32 at = top; at != NONE && (own.row[at].marks & mark) == 0; at = pieces_below(at))
+        own.row[at].marks |= (u8)mark;  /* ends: hi falls each step                           */
+}
+
+u32 pieces_forget(const u64 session[2])
+{
+    u32 count = 0;
+    for (u32 i = pieces_next(0); i != NONE; i = pieces_next(i + 1)) {
+        struct piece_row *r = &own.row[i];
+        u32 chunk = on_line(r) ? pieces_below(i) : NONE;
+        u8 marks = chunk == NONE ? 0 : own.row[chunk].marks;
+        bool its = memcmp(r->session, session, sizeof r->session) == 0 || (marks & PIECE_ITS) != 0;
+        if (!on_line(r) || r->doomed || !its || (marks & PIECE_OTHERS) != 0) continue;
+        r->doomed = 1;
+        count++;
+    }
+    return count;
 }
 
 /* ------------------------------------------------------------------ check */

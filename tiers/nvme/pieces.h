@@ -24,6 +24,7 @@ struct piece_row {
     u64 name[2], below[2];              /* hash of key ids [0, hi), [0, lo)                   */
     u64 lo, hi;
     u64 sums[2];
+    u64 session[2];                     /* whose turn wrote it first                          */
     u64 bytes;                          /* of the file                                        */
     u64 used_s;                         /* wall seconds of its last use                       */
     u32 hits;
@@ -35,8 +36,10 @@ struct piece_row {
     u8  state;                          /* enum piece_state                                   */
     u8  doomed;                         /* goes when its write is answered                    */
     u8  linked;                         /* counted among users and bytes                      */
+    u8  marks;                          /* bits of enum piece_mark                            */
+    u8  reserved[7];                    /* 0                                                  */
 };
-static_assert(sizeof(struct piece_row) == 104, "16,384 rows are counted on it");
+static_assert(sizeof(struct piece_row) == 128, "16,384 rows are counted on it");
 
 struct pieces_counts {
     u64 disk_bytes, spill_bytes;        /* of rows, charged once                              */
@@ -98,6 +101,14 @@ void pieces_drop(u32 piece);
 bool pieces_evict(u64 cap_bytes, u64 need_bytes, u64 unused_s, u64 now_s);
 /* All line anchors, and what they alone used. */
 void pieces_clear(void);
+
+/* What a session alone has among line anchors: begin, mark the chains of its conversations and of
+ * all others from their top chunks down, then forget dooms what it wrote or stands on and no other
+ * stands on; how many.  Reaped by the caller. */
+enum piece_mark { PIECE_ITS = 1, PIECE_OTHERS = 2 };
+void pieces_unmark(void);
+void pieces_mark(u32 top, enum piece_mark mark);
+u32  pieces_forget(const u64 session[2]);
 
 struct pieces_counts pieces_counts(void);
 void pieces_check(void);                /* users and bytes are what a walk finds              */

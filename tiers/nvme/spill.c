@@ -263,10 +263,10 @@ void spill_written(u32 row, enum err err)
     pack_out_close(&r->file);
     u32 old = find_session(r->talk.session, true);
     r->state = SPILL_COMPLETE;
-    if (err != OK || uses_doomed(r)) {
-        own.counts.failed++;
-        drop(row);              /* its name may be old or new on disk: both go, the older too */
-    } else own.counts.complete++;
+    bool good = err == OK && !uses_doomed(r);
+    own.counts.failed += !good;
+    own.counts.complete += good;
+    if (!good || r->forget) drop(row);  /* its name may be old or new on disk: both go        */
     if (old != NONE) let_go(&own.row[old]);
     pieces_reap();
 }
@@ -489,15 +489,17 @@ bool spill_evict(u64 need_bytes, u64 now_s)
     return true;
 }
 
-u64 spill_clear(const u64 session[2])
+u32 spill_clear(const u64 session[2])
 {
-    struct pieces_counts before = pieces_counts();
+    u32 count = 0;
     for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1)) {
-        const struct spill_row *r = &own.row[i];
-        bool it = session == NULL || memcmp(r->talk.session, session, 2 * sizeof *session) == 0;
-        if (it && r->state != SPILL_MANIFEST) drop(i);
+        struct spill_row *r = &own.row[i];
+        if (session != NULL && memcmp(r->talk.session, session, sizeof r->talk.session) != 0)
+            continue;
+        count++;
+        if (r->state == SPILL_MANIFEST) r->forget = true;
+        else drop(i);
     }
     pieces_reap();
-    struct pieces_counts after = pieces_counts();
-    return before.disk_bytes + before.spill_bytes - after.disk_bytes - after.spill_bytes;
+    return count;
 }

@@ -20,6 +20,7 @@ struct spill_row {
     u32 anchor[MANIFEST_ANCHORS];       /* off-line anchors in use; a line's are the disk's   */
     u32 reads;                          /* turns that load from it                            */
     u8  state;                          /* enum spill_state                                   */
+    bool forget;                        /* cleared while its manifest is written              */
     struct pack_out file;               /* the manifest's bytes until it is written           */
 };
 
@@ -79,8 +80,9 @@ void spill_served(const struct spill_hit *hit, bool good, u64 now_s);
 
 /* Entries that use doomed pieces go; after pieces_doom. */
 void spill_check(void);
-/* Forgets one session, or (NULL) all.  Bytes of files that nobody else uses. */
-u64 spill_clear(const u64 session[2]);
+/* Forgets one session, or (NULL) all; how many entries.  One whose manifest is being written goes
+ * when that is answered. */
+u32 spill_clear(const u64 session[2]);
 /* Entries go, the least valuable first, until spill_bytes + need <= cap. */
 bool spill_evict(u64 need_bytes, u64 now_s);
 struct spill_counts spill_counts(void);

@@ -87,6 +87,7 @@ static enum err put_rows(const struct transfer_rows *rows, const u64 (*lines)[2]
     struct writer_ask ask = { .kind = WRITER_PIECE, .piece = kind, .always = always, .lo = lo,
                               .hi = hi };
     u32 piece;
+    memcpy(ask.session, rows->session, sizeof ask.session);
     ask.block = rows->block + lo / state_shape()->block_rows;
     ask.keys = gather(rows, lo, hi);
     below_of(lines, lo, ask.below);
@@ -130,7 +131,8 @@ enum err transfer_anchor(const struct transfer_rows *rows, const u64 (*lines)[2]
     u64 g = state_shape()->grid_rows, lo = ALIGN_DOWN(pos - 1, g);
     ASSERT(pos > 0 && pos <= rows->rows);
     struct writer_ask ask = { .kind = WRITER_PIECE, .piece = FORMAT_ANCHOR, .always = always,
-                              .lo = lo, .hi = pos, .unit = unit };
+                              .lo = lo, .hi = pos, .unit = unit,
+                              .session = { rows->session[0], rows->session[1] } };
     ask.keys = gather(rows, lo, pos);
     below_of(lines, lo, ask.below);
     format_name_hash(state_shape(), ask.below, ask.keys, pos - lo, ask.hash);

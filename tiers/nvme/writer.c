@@ -117,6 +117,7 @@ static enum err write_draft(int fd, const struct writer_ask *ask, u8 *const *fro
     memcpy(head.name, ask->hash, sizeof head.name);
     memcpy(head.below, ask->below, sizeof head.below);
     memcpy(head.sums, ask->sums, sizeof head.sums);
+    memcpy(head.session, ask->session, sizeof head.session);
     format_parts(own.shape, ask->piece, part);
     if (ask->piece == FORMAT_ANCHOR) TRY(write_unit(fd, &head, from[0], part));
     else TRY(write_rows(fd, &head, from, part));

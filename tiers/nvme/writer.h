@@ -32,7 +32,7 @@ struct writer_ask {
     char name[FORMAT_NAME_BYTES];       /* BLOB, REMOVE: in the folder                        */
     /* PIECE */
     enum format_kind piece;
-    u64 hash[2], below[2], sums[2];
+    u64 hash[2], below[2], sums[2], session[2];
     u64 lo, hi;
     const u64 *keys;                    /* [hi - lo], copied                                  */
     const block_id *block;              /* chunk, tail: blocks of rows [lo, hi)               */
