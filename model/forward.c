@@ -2,7 +2,12 @@
  *
  * Buffers come from arena `scratch`: a batch's own (x, u, o), then the layer's, taken after a mark
  * and rewound.  `sizes_of` lists them once; forward_scratch_bytes adds the same list up, so the
- * count is exact. */
+ * count is exact.
+ *
+ * A verification must be able to end after any of its rows, and a delta layer's state can't be
+ * rewound.  So its spans only look (ops_span.hold), what the delta layers read (raw rows, a, b)
+ * is kept at the bottom of the scratch, and accepting runs convolution and rule once more over the
+ * rows that stand. */
 #include "model/forward.h"
 
 #include <string.h>
@@ -18,8 +23,12 @@ enum { SCRATCH_ALIGN = 256, LOGIT_SLAB = 32 };
 static struct {
     const struct model_shape *shape;
     const struct ops *ops;
-    u32 arena, rows_max;
+    u32 arena, rows_max, verify_rows;
     u64 scratch_bytes;
+    u8 *kept;                       /* of a verification: by delta layer raw, a, b            */
+    u64 kept_bytes[3];              /* of a layer's raw, a, b in the last one                 */
+    struct held { u32 slot, lo, count; } held[FORWARD_SPAN_CAP];
+    u32 held_count;                 /* spans of it that are still only looked at              */
     bool open;
 } room;
 
@@ -79,6 +88,21 @@ u64 forward_scratch_bytes(u32 rows, u32 logit_rows)
     return forward_scratch_need(room.shape, room.ops, state_shape()->block_rows, rows, logit_rows);
 }
 
+/* What a delta layer keeps of a verification's rows. */
+static u64 kept_sizes(const struct model_shape *s, const struct ops *ops, u32 rows, u64 bytes[3])
+{
+    u64 act = (u64)ops->act_bytes * rows;
+    bytes[0] = ALIGN_UP(act * s->conv_channels, SCRATCH_ALIGN);
+    bytes[1] = bytes[2] = ALIGN_UP(act * s->hv, SCRATCH_ALIGN);
+    return bytes[0] + bytes[1] + bytes[2];
+}
+
+u64 forward_verify_need(const struct model_shape *shape, const struct ops *ops, u32 rows)
+{
+    u64 bytes[3];
+    return rows == 0 ? 0 : shape->gdn_count * kept_sizes(shape, ops, rows, bytes);
+}
+
 static enum err push(const u64 bytes[BUFFER_COUNT], u32 first, u32 last, u8 *at[BUFFER_COUNT])
 {
     for (u32 b = first; b <= last; b++)
@@ -87,14 +111,18 @@ static enum err push(const u64 bytes[BUFFER_COUNT], u32 first, u32 last, u8 *at[
 }
 
 enum err forward_open(const struct model_shape *shape, const struct ops *ops, u32 scratch_arena,
-                      u32 rows_max)
+                      u32 rows_max, u32 verify_rows)
 {
     u8 *whole;
-    ASSERT(rows_max > 0);
+    ASSERT(rows_max > 0 && verify_rows <= rows_max);
     room.shape = shape;
     room.ops = ops;
     room.arena = scratch_arena;
     room.rows_max = rows_max;
+    room.verify_rows = verify_rows;
+    room.held_count = 0;
+    u64 kept_bytes = forward_verify_need(shape, ops, verify_rows);
+    if (kept_bytes > 0) TRY(arena_scratch_push(scratch_arena, kept_bytes, &room.kept));
     room.scratch_bytes = forward_scratch_bytes(rows_max, rows_max);
     /* committed now, so that no batch commits */
     u64 mark = arena_scratch_mark(scratch_arena);
@@ -108,6 +136,8 @@ void forward_close(void) { room.open = false; }
 
 u32 forward_rows_max(void) { return room.rows_max; }
 
+u32 forward_verify_rows(void) { return room.verify_rows; }
+
 u32 forward_vocab(void) { return room.shape->vocab; }
 
 bool forward_row_invariant(void) { return room.ops->row_invariant; }
@@ -117,6 +147,7 @@ struct batch {
     const struct forward_span *given;
     struct ops_span span[FORWARD_SPAN_CAP];
     u32 span_count, rows;
+    bool verify;                    /* spans of more than a row hold                          */
     u64 bytes[BUFFER_COUNT];
     u8 *at[BUFFER_COUNT];
 };
@@ -164,35 +195,50 @@ static enum err attention(struct batch *b, u32 layer)
     return product(b, layer, ROLE_O, BUFFER_ATTN, BUFFER_O);
 }
 
-/* u -> o by the gated delta rule; tail and S of each span's sections move on. */
-static enum err delta(struct batch *b, u32 layer)
+/* A verification's raw rows, a and b of a delta layer stand in what is kept. */
+static void keep(struct batch *b, u32 index)
+{
+    u8 *at = room.kept + index * (room.kept_bytes[0] + room.kept_bytes[1] + room.kept_bytes[2]);
+    b->at[BUFFER_RAW] = at;
+    b->at[BUFFER_A] = at + room.kept_bytes[0];
+    b->at[BUFFER_B] = b->at[BUFFER_A] + room.kept_bytes[1];
+}
+
+/* Convolution and delta rule over raw rows, a and b: tail and S of each span's sections move on. */
+static enum err rule(struct batch *b, u32 layer, void *out)
 {
     const struct model_shape *s = room.shape;
-    const struct ops *ops = room.ops;
     const struct state_section *section = state_shape()->section;
     u32 index = s->layer[layer].index;
-    TRY(push(b->bytes, STAGES[STAGE_GDN].first, STAGES[STAGE_GDN].last, b->at));
-    TRY(product(b, layer, ROLE_GDN_QKV, BUFFER_U, BUFFER_RAW));
-    TRY(product(b, layer, ROLE_GDN_Z, BUFFER_U, BUFFER_Z));
-    TRY(product(b, layer, ROLE_GDN_A, BUFFER_U, BUFFER_A));
-    TRY(product(b, layer, ROLE_GDN_B, BUFFER_U, BUFFER_B));
     struct ops_conv conv = {
         .raw = b->at[BUFFER_RAW], .w = weights_vector(layer, ROLE_GDN_CONV),
         .y = b->at[BUFFER_CONV], .tail_offset = section[family_section_tail(index)].offset_bytes,
         .span = b->span, .span_count = b->span_count, .rows = b->rows, .c = s->conv_channels,
     };
-    TRY(ops->conv(&conv));
+    TRY(room.ops->conv(&conv));
     struct ops_gdn gdn = {
         .y = b->at[BUFFER_CONV], .a = b->at[BUFFER_A], .b = b->at[BUFFER_B], .z = b->at[BUFFER_Z],
         .neg_a = weights_vector(layer, ROLE_GDN_DECAY),
         .dt_bias = weights_vector(layer, ROLE_GDN_DT),
-        .norm = weights_vector(layer, ROLE_GDN_NORM), .out = b->at[BUFFER_GDN],
+        .norm = weights_vector(layer, ROLE_GDN_NORM), .out = out,
         .s_offset = section[family_section_s(index)].offset_bytes, .span = b->span,
         .span_count = b->span_count, .rows = b->rows, .hk = s->hk, .hv = s->hv, .dk = s->dk,
         .dv = s->dv, .eps = s->eps, .gate_sigmoid = s->gate_sigmoid,
         .work = b->at[BUFFER_GDN_WORK],
     };
-    TRY(ops->gdn(&gdn));
+    return room.ops->gdn(&gdn);
+}
+
+/* u -> o by the gated delta rule. */
+static enum err delta(struct batch *b, u32 layer)
+{
+    TRY(push(b->bytes, STAGES[STAGE_GDN].first, STAGES[STAGE_GDN].last, b->at));
+    if (b->verify) keep(b, room.shape->layer[layer].index);
+    TRY(product(b, layer, ROLE_GDN_QKV, BUFFER_U, BUFFER_RAW));
+    TRY(product(b, layer, ROLE_GDN_Z, BUFFER_U, BUFFER_Z));
+    TRY(product(b, layer, ROLE_GDN_A, BUFFER_U, BUFFER_A));
+    TRY(product(b, layer, ROLE_GDN_B, BUFFER_U, BUFFER_B));
+    TRY(rule(b, layer, b->at[BUFFER_GDN]));
     return product(b, layer, ROLE_GDN_OUT, BUFFER_GDN, BUFFER_O);
 }
 
@@ -221,7 +267,8 @@ static enum err half_layer(struct batch *b, u32 layer, enum family_role norm,
 }
 
 /* ---------------------------------------------------------------- a batch */
-static enum err batch_build(const struct forward_span *span, u32 span_count, struct batch *b)
+static enum err batch_build(const struct forward_span *span, u32 span_count, bool verify,
+                            struct batch *b)
 {
     memset(b, 0, sizeof *b);
     ASSERT(span_count > 0 && span_count <= FORWARD_SPAN_CAP);
@@ -237,7 +284,9 @@ static enum err batch_build(const struct forward_span *span, u32 span_count, str
             .lo = b->rows, .hi = b->rows + span[i].count, .pos = slot->len,
             .block_addr = slot_block_addrs(span[i].slot),
             .sections = arena_slots_addr(state_sections_arena(), slot->unit),
+            .hold = verify && span[i].count > 1,
         };
+        b->verify = b->verify || b->span[i].hold;
         b->rows += span[i].count;
         wanted += span[i].logits_count;
     }
@@ -306,7 +355,8 @@ static enum err run(struct batch *b, f32 *logits, bool wanted)
     return room.ops->sync();
 }
 
-enum err forward_rows(const struct forward_span *span, u32 span_count, f32 *logits)
+/* A batch from its spans to its logits; slots whose spans don't hold have moved on. */
+static enum err forward(const struct forward_span *span, u32 span_count, bool verify, f32 *logits)
 {
     struct batch batch;
     bool wanted = false;
@@ -314,10 +364,68 @@ enum err forward_rows(const struct forward_span *span, u32 span_count, f32 *logi
     u64 mark = arena_scratch_mark(room.arena);
     for (u32 i = 0; i < span_count; i++) wanted = wanted || span[i].logits_count > 0;
     ASSERT(!wanted || logits != NULL);
-    enum err err = batch_build(span, span_count, &batch);
+    enum err err = batch_build(span, span_count, verify, &batch);
+    if (batch.verify) {
+        ASSERT(batch.rows <= room.verify_rows);
+        kept_sizes(room.shape, room.ops, batch.rows, room.kept_bytes);
+        room.held_count = 0;
+    }
     if (err == OK) err = run(&batch, logits, wanted);
     arena_scratch_rewind(room.arena, mark);
-    for (u32 i = 0; err == OK && i < span_count; i++) slot_row(span[i].slot)->len += span[i].count;
+    for (u32 i = 0; err == OK && i < span_count; i++) {
+        const struct ops_span *s = &batch.span[i];
+        if (s->hold) room.held[room.held_count++] =
+            (struct held){ span[i].slot, s->lo, span[i].count };
+        else slot_row(span[i].slot)->len += span[i].count;
+    }
+    return err;
+}
+
+enum err forward_rows(const struct forward_span *span, u32 span_count, f32 *logits)
+{
+    return forward(span, span_count, false, logits);
+}
+
+enum err forward_verify(const struct forward_span *span, u32 span_count, f32 *logits)
+{
+    return forward(span, span_count, true, logits);
+}
+
+/* The delta layers of `slot` move on by the first rows of a span that only looked. */
+static enum err move_on(const struct held *held, u32 rows)
+{
+    const struct model_shape *s = room.shape;
+    const struct slot_row *slot = slot_row(held->slot);
+    struct batch b = { .span_count = 1, .rows = rows };
+    b.span[0] = (struct ops_span){
+        .hi = rows, .pos = slot->len,
+        .sections = arena_slots_addr(state_sections_arena(), slot->unit) };
+    sizes_of(s, room.ops, state_shape()->block_rows, rows, 0, b.bytes);
+    TRY(push(b.bytes, STAGES[STAGE_GDN].first, STAGES[STAGE_GDN].last, b.at));
+    for (u32 layer = 0; layer < s->layer_count; layer++) {
+        if (s->layer[layer].kind != LAYER_GDN) continue;
+        u64 from = (u64)held->lo * room.ops->act_bytes;
+        keep(&b, s->layer[layer].index);
+        b.at[BUFFER_RAW] += from * s->conv_channels;
+        b.at[BUFFER_A] += from * s->hv;
+        b.at[BUFFER_B] += from * s->hv;
+        TRY(rule(&b, layer, NULL));
+    }
+    return room.ops->sync();
+}
+
+enum err forward_accept(u32 slot, u32 rows)
+{
+    u32 i = 0;
+    while (i < room.held_count && room.held[i].slot != slot) i++;
+    ASSERT(rows > 0 && rows <= (i < room.held_count ? room.held[i].count : 1));
+    if (i == room.held_count) return OK;
+    u64 mark = arena_scratch_mark(room.arena);
+    u32 moved = FAULT(FAULT_CUT_OFF_BY_ONE) ? MIN(rows + 1, room.held[i].count) : rows;
+    enum err err = move_on(&room.held[i], moved);
+    arena_scratch_rewind(room.arena, mark);
+    room.held[i] = room.held[--room.held_count];
+    if (err == OK) slot_row(slot)->len += rows;
     return err;
 }
 

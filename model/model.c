@@ -68,18 +68,18 @@ enum err model_open(const struct model_setup *setup)
     return err;
 }
 
-static u64 scratch_cap(u64 extra_bytes)
+static u64 scratch_cap(u32 verify_rows)
 {
     return ALIGN_UP(forward_scratch_need(&model.shape, &model.ops, model.layout.block_rows,
-                                         model.chunk_rows, model.chunk_rows) + extra_bytes,
-                    2 * MIB);
+                                         model.chunk_rows, model.chunk_rows) +
+                    forward_verify_need(&model.shape, &model.ops, verify_rows), 2 * MIB);
 }
 
 static u64 weights_cap(void) { return ALIGN_UP(weights_extent_bytes(&model.ops), 2 * MIB); }
 
-u64 model_fixed_bytes(u64 scratch_extra_bytes)
+u64 model_fixed_bytes(u32 verify_rows)
 {
-    return weights_cap() + scratch_cap(scratch_extra_bytes);
+    return weights_cap() + scratch_cap(verify_rows);
 }
 
 u32 model_declare(const struct model_room *room, struct arena_decl *decl)
@@ -90,7 +90,7 @@ u32 model_declare(const struct model_room *room, struct arena_decl *decl)
                                    .kind = ARENA_EXTENTS, .cap_bytes = weights_cap() };
     decl[1] = (struct arena_decl){ .name = "scratch", .space = SPACE_DEVICE,
                                    .kind = ARENA_SCRATCH,
-                                   .cap_bytes = scratch_cap(room->scratch_extra_bytes) };
+                                   .cap_bytes = scratch_cap(room->verify_rows) };
     decl[2] = (struct arena_decl){ .name = "lists", .space = SPACE_HOST, .kind = ARENA_EXTENTS,
                                    .cap_bytes = room->slot_count *
                                                 ALIGN_UP(24 * blocks, 64 * KIB) };
@@ -105,7 +105,8 @@ static enum err load_all(const struct model_room *room)
     TRY(state_open(&model.layout));
     TRY(slot_open(room->slot_count, room->ctx_rows, arena_find("lists")));
     model.stage = SLOTS;
-    TRY(forward_open(&model.shape, &model.ops, arena_find("scratch"), model.chunk_rows));
+    TRY(forward_open(&model.shape, &model.ops, arena_find("scratch"), model.chunk_rows,
+                     room->verify_rows));
     model.stage = LOADED;
     return OK;
 }

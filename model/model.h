@@ -34,7 +34,7 @@ struct model_room {                     /* what the rooms above the model may as
     u32 slot_count;
     u64 ctx_rows;                       /* rows a sequence may have                           */
     u64 pool_bytes;                     /* blocks and sections span so many bytes at most     */
-    u64 scratch_extra_bytes;            /* beyond the forward pass's own                      */
+    u32 verify_rows;                    /* most rows of a batch with drafts; 0: no drafts     */
 };
 
 MUST_USE enum err model_open(const struct model_setup *setup);
@@ -45,7 +45,7 @@ MUST_USE enum err model_load(const struct model_room *room);
 void model_close(void);
 
 /* Bytes the arenas weights and scratch will commit: what stands before any sequence. */
-u64 model_fixed_bytes(u64 scratch_extra_bytes);
+u64 model_fixed_bytes(u32 verify_rows);
 
 /* Valid from model_open to model_close. */
 struct files *model_files(void);

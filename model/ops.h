@@ -33,6 +33,7 @@ struct ops_span {
     u64 pos;                    /* position of row lo; rows before it exist in block_addr     */
     u8 *const *block_addr;      /* addresses of the sequence's blocks, covering [0, pos+hi-lo) */
     u8 *sections;               /* the sequence's current section set                         */
+    bool hold;                  /* it is read and stays as it was: rows of a verification     */
 };
 
 /* A matrix [n, k] packed by the backend (`pack`); read only. */
@@ -121,7 +122,7 @@ struct ops_gdn {                /* l2norm, gates, delta rule, gated norm: models
     const f32  *neg_a;          /* [hv] -exp(A_log), rounded once at load                     */
     const f32  *dt_bias;        /* [hv]                                                       */
     const f32  *norm;           /* [dv] plain weight                                          */
-    void       *out;            /* act [rows, hv * dv]                                        */
+    void       *out;            /* act [rows, hv * dv]; NULL: only S moves on, z is not read  */
     u64         s_offset;       /* in a section set: S [hv, dk, dv] f32                       */
     const struct ops_span *span;
     u32 span_count, rows, hk, hv, dk, dv;

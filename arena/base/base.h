@@ -45,7 +45,8 @@ typedef unsigned long long ull;         /* what %llu prints: (ull)some_u64      
 /* Faults planted on purpose: tests/sim/faults.sh builds one file with HOLDFAST_FAULT=<one of these>
  * and the simulator must find it.  In every other build FAULT is the constant false. */
 enum { FAULT_BLOCK_NOT_COPIED = 1, FAULT_ANCHOR_OFF_BY_ONE, FAULT_BLOCK_FREED,
-       FAULT_CHARGE_NOT_MOVED, FAULT_SPAN_TWICE, FAULT_CAP_NOT_APPLIED };
+       FAULT_CHARGE_NOT_MOVED, FAULT_SPAN_TWICE, FAULT_CAP_NOT_APPLIED,
+       FAULT_CUT_OFF_BY_ONE };
 #ifdef HOLDFAST_FAULT
 #define FAULT(name) (HOLDFAST_FAULT == (name))
 #else

@@ -110,6 +110,7 @@ static void level_conv(const struct ops_conv *p, const struct ops_span *span, u3
         f32 *y = (f32 *)p->y + (u64)r * p->c + c_lo;
         conv_row(&b, raw, y, count, reference);
     }
+    if (span->hold) return;
     if (reference) conv_keep_wide(raw[1], raw[2], raw[3], count, (f32 *)(void *)tail);
     else conv_keep_narrow(raw[1], raw[2], raw[3], count, tail);
 }

@@ -491,6 +491,7 @@ static enum err cpu_gdn(const struct ops_gdn *p)
     threads_run(gdn_gates_task, &job, row_tasks, keys * WORK_NORM);
     threads_run(gdn_rule_task, &job, pieces(p->dv, RULE_COLUMNS) * p->hv * p->span_count,
                 values * p->dk * 4);
+    if (p->out == NULL) return OK;
     threads_run(gdn_out_task, &job, row_tasks, values * WORK_FUNCTION);
     return OK;
 }

@@ -152,20 +152,22 @@ static void level_gdn_rule(const struct ops_gdn *p, const struct level_gdn_work 
                            const struct ops_span *span, u32 head, u32 v_lo, u32 v_hi)
 {
     u32 dk = p->dk, columns = (v_hi - v_lo) / 16 * 16;
+    if (span->hold && dk > GDN_KEYS_CAP) columns = 0;
     f32 *s = (f32 *)(void *)(span->sections + p->s_offset) + (u64)head * dk * p->dv + v_lo;
     ASSERT(columns <= GDN_COLUMNS);
     if (span->lo == span->hi) return;
-    if (columns > 0 && span->hi - span->lo >= GDN_COPY_ROWS && dk <= GDN_KEYS_CAP) {
+    if (columns > 0 && (span->hold || span->hi - span->lo >= GDN_COPY_ROWS) &&
+        dk <= GDN_KEYS_CAP) {
         f32 copy[GDN_KEYS_CAP * GDN_COLUMNS];
         for (u32 i = 0; i < dk; i++)
             memcpy(copy + (u64)i * columns, s + (u64)i * p->dv, columns * sizeof(f32));
         gdn_columns(p, work, span, head, v_lo, copy, columns, columns / 16);
-        for (u32 i = 0; i < dk; i++)
+        for (u32 i = 0; i < dk && !span->hold; i++)
             memcpy(s + (u64)i * p->dv, copy + (u64)i * columns, columns * sizeof(f32));
     } else if (columns > 0) {
         gdn_columns(p, work, span, head, v_lo, s, p->dv, columns / 16);
     }
-    if (v_lo + columns < v_hi)              /* fewer than 16 columns are left                  */
+    if (v_lo + columns < v_hi)              /* fewer than 16 columns, or S held over many keys */
         scalar_level.gdn_rule(p, work, span, head, v_lo + columns, v_hi);
 }
 

@@ -315,7 +315,8 @@ static void scalar_conv(const struct ops_conv *p, const struct ops_span *span, u
             for (u32 i = 0; i < 4; i++) y = HF_FMA(p->w[(u64)c * 4 + i], window[i], y);
             ((f32 *)p->y)[(u64)r * p->c + c] = rounded(maths_silu(y), reference);
         }
-        for (u32 i = 0; i < 3; i++) store(tail, (u64)c * 3 + i, window[i + 1], reference);
+        for (u32 i = 0; i < 3 && !span->hold; i++)
+            store(tail, (u64)c * 3 + i, window[i + 1], reference);
     }
 }
 
@@ -355,21 +356,23 @@ static void scalar_gdn_rule(const struct ops_gdn *p, const struct level_gdn_work
     u32 dk = p->dk, dv = p->dv;
     u64 row = 2ull * p->hk * dk + (u64)p->hv * dv;
     f32 *state = (f32 *)(void *)(span->sections + p->s_offset) + (u64)head * dk * dv;
-    for (u32 r = span->lo; r < span->hi; r++) {
-        u64 at = (u64)r * p->hv + head;
-        u64 key_at = ((u64)r * p->hk + head / (p->hv / p->hk)) * dk;
-        const f32 *q = work->q + key_at, *k = work->k + key_at;
-        const f32 *v = (const f32 *)p->y + r * row + 2ull * p->hk * dk + (u64)head * dv;
-        for (u32 c = v_lo; c < v_hi; c++) {
+    for (u32 c = v_lo; c < v_hi; c++) {
+        f32 s[dk];                          /* this column                                     */
+        for (u32 i = 0; i < dk; i++) s[i] = state[(u64)i * dv + c];
+        for (u32 r = span->lo; r < span->hi; r++) {
+            u64 at = (u64)r * p->hv + head;
+            u64 key_at = ((u64)r * p->hk + head / (p->hv / p->hk)) * dk;
+            const f32 *q = work->q + key_at, *k = work->k + key_at;
+            const f32 *v = (const f32 *)p->y + r * row + 2ull * p->hk * dk + (u64)head * dv;
             f32 read = 0.0f, o = 0.0f;
-            for (u32 i = 0; i < dk; i++) state[(u64)i * dv + c] *= work->decay[at];
-            for (u32 i = 0; i < dk; i++) read = HF_FMA(state[(u64)i * dv + c], k[i], read);
+            for (u32 i = 0; i < dk; i++) s[i] *= work->decay[at];
+            for (u32 i = 0; i < dk; i++) read = HF_FMA(s[i], k[i], read);
             f32 w = work->beta[at] * (v[c] - read);
-            for (u32 i = 0; i < dk; i++)
-                state[(u64)i * dv + c] = HF_FMA(k[i], w, state[(u64)i * dv + c]);
-            for (u32 i = 0; i < dk; i++) o = HF_FMA(state[(u64)i * dv + c], q[i], o);
+            for (u32 i = 0; i < dk; i++) s[i] = HF_FMA(k[i], w, s[i]);
+            for (u32 i = 0; i < dk; i++) o = HF_FMA(s[i], q[i], o);
             work->o[at * dv + c] = o;
         }
+        for (u32 i = 0; i < dk && !span->hold; i++) state[(u64)i * dv + c] = s[i];
     }
 }
 

@@ -6,6 +6,7 @@ enum { SPANS = 2 };
 struct gdn_case {
     u32 rows, hk, hv, dk, dv;           /* rows: of each sequence                              */
     bool reference, sigmoid;
+    bool held;                          /* looked at before the sections move on           */
     u32 c;                              /* channels                                            */
     f32 *raw, *a, *b, *z, *w, *neg_a, *dt_bias, *norm;
     struct output { f32 *conv, *out; u8 *sections[SPANS]; } want, got;
@@ -42,6 +43,38 @@ static void scatter(const struct gdn_case *c, f32 *to, const f32 *x, u32 width, 
                (u64)count * width * sizeof(f32));
 }
 
+/* Convolution and rule over a batch; `out` NULL: only the sections count. */
+static void run_ops(const struct ops *ops, struct ops_conv *conv, struct ops_gdn *gdn, bool hold,
+                    void *out)
+{
+    struct ops_span span[SPANS];
+    for (u32 s = 0; s < SPANS; s++) {
+        span[s] = conv->span[s];
+        span[s].hold = hold;
+    }
+    struct ops_conv c = *conv;
+    struct ops_gdn g = *gdn;
+    c.span = g.span = span;
+    g.out = out;
+    if (out == NULL) g.z = NULL;
+    CHECK_OK(ops->conv(&c));
+    CHECK_OK(ops->gdn(&g));
+}
+
+/* Looked at first (hold): nothing moves; then the sections alone move on. */
+static void run_held(const struct ops *ops, const struct gdn_case *c, const struct output *o,
+                     struct ops_conv *conv, struct ops_gdn *gdn)
+{
+    for (u32 s = 0; s < SPANS; s++) {
+        u8 *before = zeroed(c->section_bytes);
+        memcpy(before, o->sections[s], c->section_bytes);
+        if (s == 0) run_ops(ops, conv, gdn, true, gdn->out);
+        check_same(o->sections[s], before, c->section_bytes, "held sections", ops);
+        free(before);
+    }
+    run_ops(ops, conv, gdn, false, NULL);
+}
+
 static void run_batch(const struct ops *ops, const struct gdn_case *c, struct output *o, u32 at,
                       u32 count)
 {
@@ -54,14 +87,15 @@ static void run_batch(const struct ops *ops, const struct gdn_case *c, struct ou
     f32 *a = gathered(c, c->a, hv, at, count), *b = gathered(c, c->b, hv, at, count);
     f32 *y = zeroed((u64)rows * c->c * sizeof(f32)), *out = zeroed((u64)rows * width * 4);
     void *work = zeroed(ops->gdn_work_bytes(rows, c->hk, hv, c->dk, c->dv));
-    CHECK_OK(ops->conv(&(struct ops_conv){ .raw = raw, .w = c->w, .y = y, .span = span,
-                                           .tail_offset = c->tail_offset, .span_count = SPANS,
-                                           .rows = rows, .c = c->c }));
-    CHECK_OK(ops->gdn(&(struct ops_gdn){
+    struct ops_conv conv = { .raw = raw, .w = c->w, .y = y, .span = span, .span_count = SPANS,
+                             .tail_offset = c->tail_offset, .rows = rows, .c = c->c };
+    struct ops_gdn gdn = {
         .y = y, .a = a, .b = b, .z = z, .neg_a = c->neg_a, .dt_bias = c->dt_bias, .norm = c->norm,
         .out = out, .s_offset = 0, .span = span, .span_count = SPANS, .rows = rows, .hk = c->hk,
         .hv = hv, .dk = c->dk, .dv = c->dv, .eps = 1e-6f, .gate_sigmoid = c->sigmoid,
-        .work = work }));
+        .work = work };
+    if (c->held) run_held(ops, c, o, &conv, &gdn);
+    else run_ops(ops, &conv, &gdn, false, out);
     scatter(c, o->conv, y, c->c, at, count);
     scatter(c, o->out, out, width, at, count);
     free(raw), free(z), free(a), free(b), free(y), free(out), free(work);
@@ -79,6 +113,7 @@ static void run_cut(const struct ops *ops, const struct gdn_case *c, struct outp
 static void run_whole(const struct ops *ops, void *owner)
 {
     struct gdn_case *c = owner;
+    c->held = false;
     run_cut(ops, c, &c->want, c->rows);
 }
 
@@ -89,6 +124,7 @@ static void run_splits(const struct ops *ops, void *owner)
     bool slow = strcmp(ops->level, "scalar") == 0;
     if (slow && ops->thread_count == 1) return;
     for (u32 i = slow ? 5 : 0; i < COUNT_OF(splits); i++) {
+        c->held = !c->held;
         run_cut(ops, c, &c->got, splits[i]);
         check_same(c->got.conv, c->want.conv, (u64)SPANS * c->rows * c->c * 4, "conv", ops);
         check_same(c->got.out, c->want.out, (u64)SPANS * c->rows * c->hv * c->dv * 4, "out", ops);

@@ -19,6 +19,7 @@ struct rig {
     const char *level;
     u32  threads, block_rows, grid_rows, slots;
     u64  ctx_rows;
+    u32  verify_rows;
     bool reference;
 };
 
@@ -35,6 +36,7 @@ static enum err rig_try(const struct rig *r)
     rig_room = (struct model_room){
         .slot_count = r->slots == 0 ? 2 : r->slots,
         .ctx_rows = r->ctx_rows == 0 ? 2048 : r->ctx_rows, .pool_bytes = 256 * MIB,
+        .verify_rows = r->verify_rows,
     };
     model_close();                      /* of a test that failed half way                     */
     arena_close();
