@@ -19,7 +19,8 @@ enum { RESIDENT_SLOT_CAP = 64, RESIDENT_POOL_CAP = 64, RESIDENT_SPARE = 4 };
 enum tier_source { TIER_COLD, TIER_GRID, TIER_TURN, TIER_END, TIER_PIN, TIER_PARK, TIER_STORE,
                    TIER_DISK, TIER_SPILL, TIER_RESPONSE, TIER_SOURCE_COUNT };
 enum tier_reason { TIER_REASON_NONE, TIER_PARTED, TIER_SHORT, TIER_NEVER_SEEN, TIER_MEMORY,
-                   TIER_OFF, TIER_CONTEXT, TIER_REASON_COUNT };
+                   TIER_OFF, TIER_CONTEXT, TIER_SLOW_READ, TIER_FAILED_CHECK,
+                   TIER_REASON_COUNT };
 enum tier_way    { WAY_COLD,    /* empty rows in `slot`                                       */
                    WAY_TAKE,    /* `slot` goes on with its record                             */
                    WAY_CUT,     /* `slot`'s record goes on from `start`: its tail is parked

@@ -12,7 +12,8 @@
 const char *const tier_source_word[TIER_SOURCE_COUNT] = {
     "cold", "grid", "turn", "end", "pin", "park", "store", "disk", "spill", "response" };
 const char *const tier_reason_word[TIER_REASON_COUNT] = { NULL, "parted", "short", "never_seen",
-                                                          "memory", "off", "context" };
+                                                          "memory", "off", "context",
+                                                          "slow_read", "failed_check" };
 
 enum { ANCHOR_LIST_MIN = 24, ANCHOR_LIST_MAX = 128 };
 

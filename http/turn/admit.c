@@ -156,6 +156,7 @@ static enum err start(struct engine *e, struct turn_row *turn)
         owner.hit.source = nvme_source(owner.hit.record, owner.hit.source);
     turn->hit = owner.hit;
     turn->slot = owner.hit.slot;
+    load_reason(turn);
     err = tier_load(&turn->hit, &prompt);
     if (err != OK) {
         turn->lost = true;

@@ -203,6 +203,11 @@ static void put_nvme(struct json_out *out)
     json_put_object(out);
     json_put_key(out, "on");
     json_put_bool(out, nvme_on());
+    json_put_key(out, "reason");
+    if (nvme_why()[0] == 0) json_put_null(out);
+    else json_put_cstr(out, nvme_why());
+    json_put_key(out, "folder");
+    json_put_cstr(out, nvme_folder());
     if (nvme_on()) {
         struct pieces_counts p = pieces_counts();
         struct disk_counts d = disk_counts();

@@ -77,14 +77,15 @@ enum err engine_declare(struct budget_graph *g, const struct profile_row *profil
     return response_declare(g, profile->response_bytes);
 }
 
-/* Off without a folder, and on a backend whose rows depend on their batch. */
+/* Off without a folder, and (not asked for) on a backend whose rows depend on their batch. */
 static void open_nvme(const struct engine_setup *setup)
 {
     const struct profile_row *p = setup->profile;
-    if (setup->cache_dir == NULL || setup->cache_dir[0] == 0 || !forward_row_invariant()) return;
+    bool off = setup->cache_dir == NULL || !forward_row_invariant();
     nvme_open(&(struct nvme_setup){
         .table_arena = setup->table_arena, .ctx = setup->ctx,
-        .record_cap = record_row_count(p, setup->slot_count), .cache_dir = setup->cache_dir,
+        .record_cap = record_row_count(p, setup->slot_count),
+        .cache_dir = off ? "" : setup->cache_dir,
         .source = { .weights = { setup->weights[0], setup->weights[1] },
                     .arithmetic_id = setup->arithmetic_id, .backend = setup->backend },
         .knobs = {

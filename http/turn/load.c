@@ -50,8 +50,11 @@ static enum err take(struct engine *e, u64 number, const struct tier_prompt *pro
 bool load_start(struct engine *e, struct turn_row *turn, const struct tier_prompt *prompt,
                 const struct tier_hit *hit)
 {
-    struct nvme_hit found;
-    if (!nvme_find(prompt, hit->start, turn->loads, &found)) return false;
+    struct nvme_hit found = { .slow = false };
+    if (!nvme_find(prompt, hit->start, turn->loads, &found)) {
+        if (found.slow) turn->disk_reason = TIER_SLOW_READ;
+        return false;
+    }
     turn->loads++;
     if (take(e, turn->number, prompt, hit, &found, &turn->load) != OK) {
         log_line(LOG_LEVEL_DEBUG, "restore of %llu rows: %s", (ull)found.start, err_last()->text);
@@ -97,6 +100,7 @@ void load_pass(struct engine *e)
         enum nvme_state state = nvme_loaded(turn->load, now_us, &turn->from_disk);
         if (state == NVME_LOADING) continue;
         turn->load_us = now_us - turn->load_us;
+        if (state == NVME_FAILED) turn->disk_reason = TIER_FAILED_CHECK;
         turn->loaded = state == NVME_LOADED ? record_at(turn->from_disk.record)->number : 0;
         turn->state = TURN_QUEUED;
         turn->asked = 0;
@@ -117,6 +121,14 @@ void load_plan(struct turn_row *turn, const struct tier_prompt *prompt)
     for (u32 i = 0; i < turn->mark_count; i++)
         if (turn->mark[i].kind == MARK_USER) last_user_pos = turn->mark[i].pos;
     nvme_plan(prompt, turn->hit.start, last_user_pos, &turn->lines);
+}
+
+void load_reason(struct turn_row *turn)
+{
+    enum tier_reason *reason = &turn->hit.reason;
+    bool off = nvme_why()[0] != 0 && *reason == TIER_NEVER_SEEN;
+    if (turn->disk_reason != TIER_REASON_NONE) *reason = turn->disk_reason;
+    else if (off) *reason = TIER_OFF;   /* the folder might know it                           */
 }
 
 void load_line(struct turn_row *turn, u64 pos)

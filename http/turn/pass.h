@@ -62,6 +62,7 @@ struct turn_row {
     u32  load, loads;               /* LOADING: which restore; restores tried so far          */
     u64  loaded;                    /* number of the record that came of it, or 0             */
     struct nvme_record from_disk;   /* what came                                              */
+    enum tier_reason disk_reason;   /* why the disk did not give more, or NONE                */
     u64  load_us;                   /* when it began; then how long it took                   */
     struct count_plan lines;        /* lines of its prefill that go to disk                   */
     struct resident_pool pool;
@@ -156,6 +157,8 @@ enum err wants_gate(const struct engine *e, enum budget_gate_kind kind, u64 turn
 bool load_start(struct engine *e, struct turn_row *turn, const struct tier_prompt *prompt,
                 const struct tier_hit *hit);
 void load_plan(struct turn_row *turn, const struct tier_prompt *prompt);
+/* The disk's part in why no more was reused, into the turn's hit. */
+void load_reason(struct turn_row *turn);
 void load_line(struct turn_row *turn, u64 pos);
 bool load_busy(void);               /* some turn runs                                         */
 /* Start: the conversation used last is read before the first request. */

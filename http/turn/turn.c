@@ -10,11 +10,12 @@
 const char *const turn_source_word[SOURCE_COUNT] = { "cold", "grid", "turn", "end", "pin", "park",
                                                      "store", "disk", "spill", "response" };
 const char *const turn_reason_word[REASON_COUNT] = { NULL, "parted", "short", "never_seen",
-                                                     "memory", "off", "context" };
+                                                     "memory", "off", "context", "slow_read",
+                                                     "failed_check" };
 const char *const turn_served_word[SERVED_COUNT] = { "sent", "aligned" };
 static_assert((int)SOURCE_RESPONSE == (int)TIER_RESPONSE &&
               (int)SOURCE_COUNT == (int)TIER_SOURCE_COUNT &&
-              (int)REASON_CONTEXT == (int)TIER_CONTEXT &&
+              (int)REASON_FAILED_CHECK == (int)TIER_FAILED_CHECK &&
               (int)REASON_COUNT == (int)TIER_REASON_COUNT,
               "sources and reasons of tiers and turns are the same numbers");
 

@@ -39,7 +39,8 @@ enum turn_finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FI
 enum turn_source { SOURCE_COLD, SOURCE_GRID, SOURCE_TURN, SOURCE_END, SOURCE_PIN, SOURCE_PARK,
                    SOURCE_STORE, SOURCE_DISK, SOURCE_SPILL, SOURCE_RESPONSE, SOURCE_COUNT };
 enum turn_reason { REASON_NONE, REASON_PARTED, REASON_SHORT, REASON_NEVER_SEEN, REASON_MEMORY,
-                   REASON_OFF, REASON_CONTEXT, REASON_COUNT };
+                   REASON_OFF, REASON_CONTEXT, REASON_SLOW_READ, REASON_FAILED_CHECK,
+                   REASON_COUNT };
 enum turn_served { SERVED_SENT, SERVED_ALIGNED, SERVED_COUNT };     /* which prompt policy    */
 extern const char *const turn_source_word[SOURCE_COUNT];
 extern const char *const turn_reason_word[REASON_COUNT];        /* NULL for REASON_NONE       */

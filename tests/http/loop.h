@@ -34,7 +34,8 @@ enum { FAKE_ROWS = 8, FAKE_ANSWER = 4096 };
 
 const char *const turn_source_word[SOURCE_COUNT] = { "cold", "grid", "turn", "end" };
 const char *const turn_reason_word[REASON_COUNT] = { NULL, "parted", "short", "never_seen",
-                                                     "memory", "off", "context" };
+                                                     "memory", "off", "context", "slow_read",
+                                                     "failed_check" };
 const char *const turn_served_word[SERVED_COUNT] = { "sent", "aligned" };
 
 static struct {

@@ -272,6 +272,37 @@ TEST(a_damaged_file_is_a_longer_prefill)
     micro_run(&again);
     CHECK_EQ(pieces_counts().bad, 1);
     CHECK(again.result.cached <= 3 * G);
+    CHECK_EQ(again.result.reason, REASON_FAILED_CHECK);
     micro_equals_cold(&again);
+    last_down();
+}
+
+/* A folder that another process holds: no tier on disk, and everybody is told. */
+TEST(a_locked_folder_is_named_with_its_process_and_answers_say_off)
+{
+    char text[64];
+    int fd = -1;
+    first_up(&(struct micro_setup){ 0 });
+    micro_prompt(&ask, 6 * G + 5, 3, 9);
+    micro_run(&ask);
+    stop();
+    CHECK_OK(fingerprint_lock(folder, &fd));
+    setup.cache_dir = folder;
+    micro_open(&setup);
+    CHECK(!nvme_on());
+    snprintf(text, sizeof text, "is used by process %d: disk, spill and suffix tiers are off",
+             (int)getpid());
+    CHECK(strstr(nvme_why(), text) != NULL && strstr(nvme_why(), folder) != NULL);
+    micro_continue(&again, &ask, 7, 4);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_COLD);
+    CHECK_EQ(again.result.reason, REASON_OFF);
+    micro_equals_cold(&again);
+    micro_close();
+    file_close(fd);
+    up(folder);
+    CHECK_STR(nvme_why(), "");
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
     last_down();
 }

@@ -179,6 +179,9 @@ TEST(one_process_a_cache_folder_and_nobody_else_looks_in)
     struct fingerprint_source source = source_of_model();
     up();
     CHECK_EQ(fingerprint_open(folder, &shape, &source, now_s, &second), ERR_FULL);
+    char number[32];
+    snprintf(number, sizeof number, "process %d", (int)getpid());
+    CHECK(strstr(err_last()->text, number) != NULL);
     down();
     new_folder();
     memory_open();

@@ -5,10 +5,12 @@
 #include "arena/base/hash.h"
 #include "arena/base/log.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char magic[8] = "HFABOUT";
-enum { ABOUT_VERSION = 1, HEX = 32 };
+enum { ABOUT_VERSION = 1, HEX = 32, LOCK_BYTES = 16 };
 
 static const char *cpu_of_build(void)
 {
@@ -92,6 +94,39 @@ static enum err write_about(struct fingerprint *f, u64 now_s)
     return file_commit(path, &f->about, sizeof f->about, 0600);
 }
 
+/* "123            \n": who holds the lock; written over in place, whatever stood there. */
+static enum err write_lock(int fd)
+{
+    char text[LOCK_BYTES + 1];
+    snprintf(text, sizeof text, "%-*d\n", LOCK_BYTES - 1, (int)getpid());
+    return file_write_at(fd, 0, text, LOCK_BYTES);
+}
+
+static enum err fail_locked(const char *cache_dir, const char *lock)
+{
+    char text[LOCK_BYTES + 1] = "";
+    u64 bytes = 0;
+    if (file_read(lock, text, LOCK_BYTES, &bytes) != OK) bytes = 0;
+    text[bytes] = 0;
+    text[strspn(text, "0123456789")] = 0;
+    return fail(ERR_FULL, "cache folder %s is used by %s%s", cache_dir,
+                text[0] != 0 ? "process " : "another process", text);
+}
+
+enum err fingerprint_lock(const char *cache_dir, int *fd_out)
+{
+    char lock[FILE_PATH_BYTES];
+    int fd = -1;
+    TRY(file_join(cache_dir, "LOCK", lock));
+    enum err err = file_lock(lock, &fd);
+    if (err == ERR_FULL) return fail_locked(cache_dir, lock);
+    TRY(err);
+    err = write_lock(fd);
+    if (err != OK) file_close(fd);
+    else *fd_out = fd;
+    return err;
+}
+
 static enum err open_locked(struct fingerprint *f, u64 now_s)
 {
     char name[HEX + 1];
@@ -110,15 +145,13 @@ enum err fingerprint_open(const char *cache_dir, const struct state_shape *shape
                           const struct fingerprint_source *source, u64 now_s,
                           struct fingerprint *out)
 {
-    char lock[FILE_PATH_BYTES];
     *out = (struct fingerprint){ .lock_fd = -1 };
     fingerprint_make(shape, source, out->id);
     TRY(file_join(cache_dir, "", out->root));
     TRY(file_make_folder(cache_dir, 0700));
     TRY(file_private(cache_dir));
-    TRY(file_join(cache_dir, "LOCK", lock));
     int fd = -1;
-    TRY(file_lock(lock, &fd));
+    TRY(fingerprint_lock(cache_dir, &fd));
     out->about = (struct fingerprint_about){
         .version = ABOUT_VERSION, .arithmetic_id = source->arithmetic_id,
         .weights = { source->weights[0], source->weights[1] },

@@ -1,6 +1,6 @@
 /* tiers/nvme/fingerprint.h - which files are ours: one folder a model, arithmetic and machine.
  *
- *   CACHE/LOCK              flock: one process a cache folder
+ *   CACHE/LOCK              flock: one process a cache folder; holds its number as text
  *   CACHE/<32 hex>/ABOUT    struct fingerprint_about, renewed at open and close
  *   CACHE/<32 hex>/...      pieces, anchors, manifests, counts
  *
@@ -43,12 +43,15 @@ void fingerprint_make(const struct state_shape *shape, const struct fingerprint_
                       u8 out[16]);
 
 /* Makes and locks the cache folder (0700, owner checked), makes this fingerprint's folder, says in
- * the log when direct I/O is refused.  ERR_FULL: another process holds it; ERR_IO.  Nothing is held
- * then. */
+ * the log when direct I/O is refused.  ERR_FULL: another process holds it, which is named; ERR_IO.
+ * Nothing is held then. */
 MUST_USE enum err fingerprint_open(const char *cache_dir, const struct state_shape *shape,
                                    const struct fingerprint_source *source, u64 now_s,
                                    struct fingerprint *out);
 void fingerprint_close(struct fingerprint *f, u64 now_s);
+/* Takes the lock of a cache folder that is there, for somebody without a model.  ERR_FULL names the
+ * process that holds it; ERR_IO, ERR_NOT_FOUND. */
+MUST_USE enum err fingerprint_lock(const char *cache_dir, int *fd_out);
 
 /* A folder of another fingerprint, as found. */
 struct fingerprint_other {

@@ -6,10 +6,11 @@
 #include "arena/table.h"
 #include "tiers/key.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { NVME_PIECES = 16384, NVME_LINES = 65536, NVME_TALKS = 256, NVME_WRITES = 256,
-       NVME_READS = 1024, NVME_SMALL = 1024, NVME_COUNTS_US = 60000000,
+       NVME_READS = 1024, NVME_SMALL = 1024, NVME_WHY_BYTES = 512, NVME_COUNTS_US = 60000000,
        NVME_PLAN_US = 50000 };          /* the write-behind is planned at most so often       */
 
 struct load_row {
@@ -46,6 +47,7 @@ static struct {
     u64 plan_us, due_us;                /* when the write-behind is planned next; may save next */
     bool fresh;                         /* a turn ended, or idling began, since the last plan */
     bool on;
+    char why[NVME_WHY_BYTES];           /* off, though it was asked for                       */
 } own;
 
 /* Small caches (tests, small boards) have small tables. */
@@ -125,8 +127,12 @@ bool nvme_open(const struct nvme_setup *setup)
                                     &own.place);
     if (err == OK) err = open_all(now_s);
     if (err != OK) {
-        log_line(LOG_LEVEL_WARN, "cache folder %s: disk and spill tiers are off: %s",
-                 setup->cache_dir, err_last()->text);
+        const char *text = err_last()->text;
+        bool named = strncmp(text, "cache folder ", strlen("cache folder ")) == 0;
+        snprintf(own.why, sizeof own.why, "%s%.200s%s%.200s: disk, spill and suffix tiers are off",
+                 named ? "" : "cache folder ", named ? "" : setup->cache_dir, named ? "" : ": ",
+                 text);
+        log_line(LOG_LEVEL_WARN, "%s", own.why);
         writer_close();
         reader_close();
         fingerprint_close(&own.place, now_s);
@@ -157,6 +163,8 @@ void nvme_close(void)
 }
 
 bool nvme_on(void) { return own.on; }
+const char *nvme_why(void) { return own.why; }
+const char *nvme_folder(void) { return own.on ? own.place.folder : ""; }
 
 /* ------------------------------------------------------------------ find */
 
@@ -197,7 +205,7 @@ static bool find_whole(const struct tier_prompt *prompt, const u64 (*lines)[2], 
 static bool find(const struct tier_prompt *prompt, u64 best_start, u32 tries,
                  struct nvme_hit *out)
 {
-    u64 line_count, limit = prompt->count - 1;
+    u64 line_count, limit = prompt->count - 1, slower = disk_counts().slower;
     struct disk_hit disk;
     struct spill_hit spill;
     if (!own.on || tries >= NVME_TRIES) return false;
@@ -212,7 +220,10 @@ static bool find(const struct tier_prompt *prompt, u64 best_start, u32 tries,
                                   .start = disk.start };
         return true;
     }
-    if (spill.row == NONE) return false;
+    if (spill.row == NONE) {
+        out->slow = spill.slow || disk_counts().slower > slower;
+        return false;
+    }
     *out = (struct nvme_hit){ .anchor = spill.anchor, .cover = spill.cover, .row = spill.row,
                               .start = spill.start };
     return true;

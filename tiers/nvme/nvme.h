@@ -37,6 +37,11 @@ u64  nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap);
 bool nvme_open(const struct nvme_setup *setup);
 void nvme_close(void);
 bool nvme_on(void);
+/* Why the tiers are off though a folder was named, as a line for people; "" when they are on or
+ * were not asked for.  A turn that finds nothing says `off` then. */
+const char *nvme_why(void);
+/* Folder of this model's files; "" when off. */
+const char *nvme_folder(void);
 
 struct nvme_hit {
     u32 anchor, cover;                  /* pieces                                             */
@@ -45,6 +50,7 @@ struct nvme_hit {
     u32 units;                          /* section sets: the start's and anchors below it     */
     u32 more[NVME_UNITS];               /* [units - 1] pieces of those, ascending             */
     bool whole;                         /* its own ids, to be aligned with the prompt later   */
+    bool slow;                          /* nothing found, but for reads being slower          */
 };
 /* What starts above `best_start`; `tries` loads were made for this turn.  First of all the whole
  * conversation of this session, when it begins like the prompt and no record holds it.  False:

@@ -316,7 +316,9 @@ void spill_find(const u64 (*lines)[2], const u64 *keys, u64 limit, u64 best_star
             if (a->pos > limit || a->pos <= out->start) continue;
             if (!usable(r, a, lines, keys, &here)) continue;
             here.bytes = transfer_bytes(here.anchor, here.cover);
+            here.slow = out->slow;
             if (rates_worth(rates, here.bytes, here.start - best_start)) *out = here;
+            else out->slow = true;
             break;
         }
     }

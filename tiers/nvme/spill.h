@@ -35,7 +35,11 @@ struct spill_source {
     u64 from;                           /* rows below are known to be on disk                 */
     bool always;                        /* drain: the day's cap does not count                */
 };
-struct spill_hit { u32 row, anchor, cover; u64 start, bytes; };         /* row NONE: none     */
+struct spill_hit {
+    u32 row, anchor, cover;             /* row NONE: none                                     */
+    u64 start, bytes;
+    bool slow;                          /* a later start was not worth its bytes              */
+};
 
 struct spill_counts {
     u64 saves, complete, failed, refused, dropped, restored, read_failed, found_at_start,
