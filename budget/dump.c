@@ -20,7 +20,7 @@ static const char *const kind_words[ARENA_KIND_COUNT] = {
 static const char *const holder_words[HOLD_COUNT] = {
     "live", "anchor", "stash", "pin", "park", "store", "writing",
 };
-static const char *const gate_words[GATE_KIND_COUNT] = { "admit", "grow", "start", "set" };
+static const char *const gate_words[GATE_KIND_COUNT] = { "admit", "grow", "start", "set", "keep" };
 
 static const char *const format_words[DUMP_FORMAT_COUNT] = {
     "tree", "json", "msgpack", "dot", "folded",

@@ -8,7 +8,8 @@
 
 enum { BUDGET_GATE_CAP = 256, BUDGET_GATE_WANTS = 16 };
 
-enum budget_gate_kind { GATE_ADMIT, GATE_GROW, GATE_START, GATE_SET, GATE_KIND_COUNT };
+enum budget_gate_kind { GATE_ADMIT, GATE_GROW, GATE_START, GATE_SET, GATE_KEEP,
+                        GATE_KIND_COUNT };
 
 struct gate_want {
     u64 min_bytes, max_bytes, granted_bytes;

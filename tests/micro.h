@@ -157,7 +157,7 @@ static void micro_open(const struct micro_setup *setup)
                                         micro.vocab, s->block_rows, s->grid_rows) };
     if (s->response_bytes > 0)
         decl[count++] = (struct arena_decl){
-            .name = "responses", .kind = ARENA_TABLE,
+            .name = "responses", .kind = ARENA_EXTENTS,
             .cap_bytes = response_arena_bytes(s->response_bytes) };
     CHECK_OK(arena_open(decl, count));
     CHECK_OK(model_load(&room));

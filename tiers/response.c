@@ -1,8 +1,10 @@
-/* tiers/response.c - a ring of questions and their answers. */
+/* tiers/response.c - questions and their answers, an extent each. */
 #include "tiers/response.h"
 
 #include "arena/base/hash.h"
+#include "arena/extents.h"
 #include "arena/table.h"
+#include "tiers/value.h"
 
 #include <string.h>
 
@@ -10,52 +12,92 @@ enum { RESPONSE_ENTRIES = 1024, RESPONSE_SHARE = 4 };
 
 struct entry {
     u64 hash[2];                    /* of what was asked                                      */
-    u64 lo, hi;                     /* words of the ring; 0, 0: row unused                    */
-    u64 id_count, answer_count;
-    u32 field_count, held;
-    u32 finish, stop_id, flags, reserved;
+    extent_id extent;               /* fields, ids, answer                                    */
+    u64 bytes;                      /* of the extent; 0: row unused                           */
+    u64 id_count, answer_count, used_us;
+    u32 field_count, held, hits;
+    u32 finish, stop_id, flags;
 };
 
 static struct {
-    struct entry *row;              /* [RESPONSE_ENTRIES] a ring too: oldest first            */
-    u32 *word;                      /* [word_cap]                                             */
-    u64 word_cap, first, count;     /* oldest row, rows in use                                */
-    u64 at;                         /* where the next entry begins                            */
+    struct entry *row;              /* [RESPONSE_ENTRIES], or NULL: off                       */
+    struct budget_graph *graph;
+    u32 arena, node;
+    u64 half_life_us;
     struct response_counts counts;
 } own;
 
 u64 response_arena_bytes(u64 cap_bytes)
 {
-    return cap_bytes == 0 ? 0 : cap_bytes + RESPONSE_ENTRIES * sizeof(struct entry) + 2 * 64;
+    return cap_bytes == 0 ? 0 : 2 * ALIGN_UP(cap_bytes, space_ops(SPACE_HOST)->granule_bytes);
+}
+
+u64 response_table_bytes(u64 cap_bytes)
+{
+    return cap_bytes == 0 ? 0 : RESPONSE_ENTRIES * sizeof(struct entry) + 64;
+}
+
+static void let_go(u32 at)
+{
+    arena_extents_free(own.arena, own.row[at].extent);
+    memset(&own.row[at], 0, sizeof own.row[at]);
+    own.counts.entries--;
+}
+
+static u64 yield(void *owner, const u32 *entries, u32 count)
+{
+    u64 bytes = 0;
+    (void)owner;
+    for (u32 i = 0; i < count; i++) {
+        ASSERT(entries[i] < RESPONSE_ENTRIES && own.row[entries[i]].held == 0);
+        bytes += own.row[entries[i]].bytes;
+        own.counts.yielded++;
+        let_go(entries[i]);
+    }
+    return bytes;
 }
 
 enum err response_declare(struct budget_graph *g, u64 cap_bytes)
 {
+    static const struct { const char *taker; u32 order; } takers[] = {
+        { "live", 2 }, { "stash", 2 }, { "park", 2 }, { "pin", 2 }, { "anchors", 2 },
+        { "store", 1 },
+    };
     if (cap_bytes == 0) return OK;
-    return budget_graph_declare(g, &(struct budget_decl){
+    TRY(budget_graph_declare(g, &(struct budget_decl){
         .name = "response", .parent = "caches", .pool = POOL_BOARD, .node_class = CLASS_CACHE,
-        .used = USED_ARENA, .arena = "responses", .cap_bytes = UINT64_MAX }, NULL);
-}
-
-enum err response_open(u64 cap_bytes)
-{
-    memset(&own, 0, sizeof own);
-    if (cap_bytes == 0) return OK;
-    u32 arena = arena_find("responses");
-    if (arena == NONE) return fail(ERR_NOT_FOUND, "responses: no arena of that name");
-    TRY(arena_table_take(arena, "responses", sizeof *own.row, RESPONSE_ENTRIES, &own.row));
-    TRY(arena_table_take(arena, "response ids", sizeof *own.word, cap_bytes / sizeof *own.word,
-                         &own.word));
-    own.word_cap = cap_bytes / sizeof *own.word;
+        .used = USED_ARENA, .arena = "responses", .cap_bytes = cap_bytes, .yield = yield }, NULL));
+    for (u32 i = 0; i < COUNT_OF(takers); i++)
+        if (strcmp(takers[i].taker, "live") == 0 || budget_graph_find(g, takers[i].taker) != NONE)
+            TRY(budget_graph_edge(g, takers[i].taker, "response", takers[i].order));
     return OK;
 }
 
-void response_close(void) { memset(&own, 0, sizeof own); }
-bool response_on(void) { return own.word_cap > 0; }
-struct response_counts response_counts(void)
+enum err response_open(struct budget_graph *g, u32 table_arena, u64 cap_bytes, u64 half_life_us)
 {
-    own.counts.entries = own.count;
-    return own.counts;
+    memset(&own, 0, sizeof own);
+    if (cap_bytes == 0) return OK;
+    own.graph = g;
+    own.half_life_us = half_life_us;
+    own.node = budget_graph_find(g, "response");
+    own.arena = arena_find("responses");
+    if (own.arena == NONE || own.node == NONE)
+        return fail(ERR_NOT_FOUND, "responses: no arena or node of that name");
+    return arena_table_take(table_arena, "responses", sizeof *own.row, RESPONSE_ENTRIES, &own.row);
+}
+
+void response_close(void) { memset(&own, 0, sizeof own); }
+bool response_on(void) { return own.row != NULL; }
+struct response_counts response_counts(void) { return own.counts; }
+
+static u64 words_of(const struct response_ask *ask, u64 answer_count)
+{
+    return ask->field_count + ask->id_count + answer_count;
+}
+
+static const u32 *words_at(const struct entry *e)
+{
+    return (const u32 *)(const void *)arena_extents_addr(own.arena, e->extent);
 }
 
 static void hash_of(const struct response_ask *ask, u64 out[2])
@@ -69,37 +111,36 @@ static void hash_of(const struct response_ask *ask, u64 out[2])
 
 static bool same(const struct entry *e, const u64 hash[2], const struct response_ask *ask)
 {
-    if (e->hash[0] != hash[0] || e->hash[1] != hash[1]) return false;
+    if (e->bytes == 0 || e->hash[0] != hash[0] || e->hash[1] != hash[1]) return false;
     if (e->id_count != ask->id_count || e->field_count != ask->field_count) return false;
-    const u32 *word = own.word + e->lo;
+    const u32 *word = words_at(e);
     return memcmp(word, ask->fields, ask->field_count * sizeof *word) == 0 &&
            memcmp(word + ask->field_count, ask->ids, ask->id_count * sizeof *word) == 0;
 }
 
-static u32 find(const u64 hash[2], const struct response_ask *ask)
+static u32 find(const struct response_ask *ask)
 {
-    for (u64 i = 0; i < own.count; i++) {
-        u32 at = (u32)((own.first + i) % RESPONSE_ENTRIES);
-        if (own.row[at].hi > 0 && same(&own.row[at], hash, ask)) return at;
-    }
+    u64 hash[2];
+    hash_of(ask, hash);
+    for (u32 at = 0; at < RESPONSE_ENTRIES; at++)
+        if (same(&own.row[at], hash, ask)) return at;
     return NONE;
 }
 
-u32 response_find(const struct response_ask *ask, struct response_answer *out)
+u32 response_find(const struct response_ask *ask, struct response_answer *out, u64 now_us)
 {
-    u64 hash[2];
-    if (!response_on()) return NONE;
-    hash_of(ask, hash);
-    u32 at = find(hash, ask);
+    u32 at = response_on() ? find(ask) : NONE;
     if (at == NONE) {
-        own.counts.misses++;
+        own.counts.misses += response_on();
         return NONE;
     }
     struct entry *e = &own.row[at];
     *out = (struct response_answer){
-        .ids = own.word + e->lo + e->field_count + e->id_count, .id_count = e->answer_count,
+        .ids = words_at(e) + e->field_count + e->id_count, .id_count = e->answer_count,
         .finish = e->finish, .stop_id = e->stop_id, .flags = e->flags };
     e->held++;
+    e->hits++;
+    e->used_us = now_us;
     own.counts.hits++;
     return at;
 }
@@ -110,63 +151,93 @@ void response_drop(u32 entry)
     own.row[entry].held--;
 }
 
-static void drop_oldest(void)
+/* Tokens it spares an equal request, as any record's value: its prompt and its answer. */
+static f64 worth(const struct entry *e, u64 now_us)
 {
-    memset(&own.row[own.first], 0, sizeof own.row[0]);
-    own.first = (own.first + 1) % RESPONSE_ENTRIES;
-    own.count--;
-    own.counts.dropped++;
+    u64 idle = now_us > e->used_us ? now_us - e->used_us : 0;
+    return value_of(e->hits, e->id_count + e->answer_count, idle, own.half_life_us, 1);
 }
 
-/* Room for `words` at own.at, the oldest entries gone; false when one that is held is in the way.
- * Each round drops an entry or ends. */
-static bool make_room(u64 words)
+/* An unused row, or the least valuable that nobody replays, or NONE. */
+static u32 place(u64 now_us)
 {
-    if (own.at + words > own.word_cap) {            /* the rest of the ring stays empty       */
-        while (own.count > 0 && own.row[own.first].lo >= own.at) {
-            if (own.row[own.first].held > 0) return false;
-            drop_oldest();
-        }
-        own.at = 0;
+    u32 found = NONE;
+    f64 least = 0;
+    for (u32 at = 0; at < RESPONSE_ENTRIES; at++) {
+        const struct entry *e = &own.row[at];
+        if (e->bytes == 0) return at;
+        f64 here = worth(e, now_us) / (f64)e->bytes;
+        if (e->held > 0 || (found != NONE && here >= least)) continue;
+        found = at;
+        least = here;
     }
-    while (own.count > 0) {
-        const struct entry *e = &own.row[own.first];
-        bool apart = e->lo >= own.at + words || e->hi <= own.at;
-        if (apart && own.count < RESPONSE_ENTRIES) return true;
-        if (e->held > 0) return false;
-        drop_oldest();
+    return found;
+}
+
+bool response_want(const struct response_ask *ask, u64 answer_count, struct budget_want *out)
+{
+    if (!response_on() || find(ask) != NONE) return false;
+    u64 granule = space_ops(arena_row(own.arena)->space)->granule_bytes;
+    u64 bytes = ALIGN_UP(words_of(ask, answer_count) * sizeof(u32), granule);
+    if (bytes > MAX(own.graph->node[own.node].cap_bytes / RESPONSE_SHARE, granule) ||
+        place(0) == NONE) {
+        own.counts.refused++;
+        return false;
     }
+    *out = (struct budget_want){
+        .node = own.node, .arena = own.arena, .min_bytes = bytes, .max_bytes = bytes,
+        .unit_bytes = granule, .value = (f64)(ask->id_count + answer_count) / (f64)bytes };
     return true;
 }
 
-void response_save(const struct response_ask *ask, const struct response_answer *answer)
+void response_refused(void) { own.counts.refused++; }
+
+enum err response_save(const struct response_ask *ask, const struct response_answer *answer,
+                       u64 now_us)
 {
-    u64 hash[2], words = ask->field_count + ask->id_count + answer->id_count;
-    if (!response_on()) return;
-    hash_of(ask, hash);
-    if (find(hash, ask) != NONE) return;
-    if (words > own.word_cap / RESPONSE_SHARE || !make_room(words)) {
-        own.counts.refused++;
-        return;
+    u64 words = words_of(ask, answer->id_count);
+    extent_id extent;
+    TRY(arena_extents_take(own.arena, words * sizeof(u32), &extent));
+    u32 at = place(now_us), *word = (u32 *)(void *)arena_extents_addr(own.arena, extent);
+    ASSERT(at != NONE);
+    if (own.row[at].bytes > 0) {
+        own.counts.dropped++;
+        let_go(at);
     }
-    u32 *word = own.word + own.at;
     memcpy(word, ask->fields, ask->field_count * sizeof *word);
     memcpy(word + ask->field_count, ask->ids, ask->id_count * sizeof *word);
     memcpy(word + ask->field_count + ask->id_count, answer->ids, answer->id_count * sizeof *word);
-    own.row[(own.first + own.count++) % RESPONSE_ENTRIES] = (struct entry){
-        .hash = { hash[0], hash[1] }, .lo = own.at, .hi = own.at + words,
+    own.row[at] = (struct entry){
+        .extent = extent, .bytes = arena_extents_bytes(own.arena, extent), .used_us = now_us,
         .id_count = ask->id_count, .answer_count = answer->id_count,
         .field_count = ask->field_count, .finish = answer->finish, .stop_id = answer->stop_id,
         .flags = answer->flags };
-    own.at += words;
+    hash_of(ask, own.row[at].hash);
     own.counts.kept++;
+    own.counts.entries++;
+    return OK;
+}
+
+u32 response_victims(struct budget_record *out, u32 cap, u64 now_us)
+{
+    u32 count = 0;
+    for (u32 at = 0; response_on() && at < RESPONSE_ENTRIES && count < cap; at++) {
+        const struct entry *e = &own.row[at];
+        if (e->bytes == 0 || e->held > 0) continue;
+        out[count++] = (struct budget_record){ .node = own.node, .record = at, .arena = NONE,
+                                               .value = worth(e, now_us),
+                                               .freed_bytes = e->bytes };
+    }
+    return count;
 }
 
 u32 response_clear(void)
 {
     u32 cleared = 0;
-    while (own.count > 0 && own.row[own.first].held == 0) {
-        drop_oldest();
+    for (u32 at = 0; response_on() && at < RESPONSE_ENTRIES; at++) {
+        if (own.row[at].bytes == 0 || own.row[at].held > 0) continue;
+        let_go(at);
+        own.counts.dropped++;
         cleared++;
     }
     return cleared;

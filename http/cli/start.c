@@ -167,7 +167,7 @@ enum err start_arenas(void)
                                          .reserve_bytes = p->heap_reserve_bytes };
     if (p->response_bytes > 0)
         decl[count++] = (struct arena_decl){
-            .name = "responses", .space = SPACE_HOST, .kind = ARENA_TABLE,
+            .name = "responses", .space = SPACE_HOST, .kind = ARENA_EXTENTS,
             .cap_bytes = response_arena_bytes(p->response_bytes) };
     TRY(arena_open(decl, count));
     start.arenas = true;

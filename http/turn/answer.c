@@ -58,7 +58,7 @@ bool answer_found(struct engine *e, struct turn_row *turn)
     if (!response_on() || !fields_of(row, &f)) return false;
     turn->entry = response_find(&(struct response_ask){
         .ids = row->ids, .id_count = row->id_count, .fields = f.word, .field_count = f.count,
-    }, &turn->answer);
+    }, &turn->answer, clock_us());
     if (turn->entry == NONE) return false;
     turn->hit = (struct tier_hit){ .record = NONE, .slot = NONE, .victim = NONE,
                                    .source = TIER_RESPONSE, .start = row->id_count,
@@ -97,6 +97,28 @@ void answer_pass(struct engine *e)
         if (turn_at(i)->state == TURN_ANSWER) replay_ids(e, turn_at(i));
 }
 
+struct kept { struct response_ask ask; struct response_answer answer; };
+
+static enum err keep_commit(void *owner, u64 bytes)
+{
+    const struct kept *k = owner;
+    (void)bytes;
+    return response_save(&k->ask, &k->answer, clock_us());
+}
+
+/* The answer is kept if the gate pays for it. */
+static void keep(struct engine *e, const struct turn_row *turn, struct kept *k)
+{
+    struct budget_want want;
+    struct budget_plan plan;
+    if (!response_want(&k->ask, k->answer.id_count, &want)) return;
+    want.commit = keep_commit;
+    want.owner = k;
+    enum err err = wants_gate(e, GATE_KEEP, turn->number, &want, 1, NULL, &plan);
+    if (err != OK || plan.grant[0].bytes == 0) response_refused();
+    e->check = true;
+}
+
 void answer_over(struct engine *e, struct turn_row *turn)
 {
     const struct submit_row *row = submit_at(turn->submit);
@@ -111,11 +133,11 @@ void answer_over(struct engine *e, struct turn_row *turn)
     if (turn->replay.aligned || turn->hidden > 0 || !fields_of(row, &f)) return;
     u64 pushed = turn->generated - (turn->stop_id != NONE);
     if (turn->prompt_count + pushed > e->ctx) return;
-    response_save(&(struct response_ask){
-        .ids = row->ids, .id_count = row->id_count, .fields = f.word, .field_count = f.count,
-    }, &(struct response_answer){
-        .ids = turn_ids(e, turn) + turn->prompt_count, .id_count = pushed,
-        .finish = turn->finish, .stop_id = turn->stop_id,
-        .flags = turn->by_stop_string ? ANSWER_BY_STOP : 0,
+    keep(e, turn, &(struct kept){
+        .ask = { .ids = row->ids, .id_count = row->id_count, .fields = f.word,
+                 .field_count = f.count },
+        .answer = { .ids = turn_ids(e, turn) + turn->prompt_count, .id_count = pushed,
+                    .finish = turn->finish, .stop_id = turn->stop_id,
+                    .flags = turn->by_stop_string ? ANSWER_BY_STOP : 0 },
     });
 }

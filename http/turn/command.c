@@ -155,6 +155,7 @@ static void put_aside(const struct tier_stats *s, struct json_out *out)
     put_u64(out, "entries", r.entries);
     put_u64(out, "kept", r.kept);
     put_u64(out, "dropped", r.dropped);
+    put_u64(out, "yielded", r.yielded);
     put_u64(out, "refused", r.refused);
     json_put_object_end(out);
 }

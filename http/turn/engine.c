@@ -45,6 +45,7 @@ u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_coun
     return turn_table_bytes(turn_rows) + ledger_table_bytes() +
            tier_table_bytes(&tiers, block_rows, grid_rows) +
            nvme_bytes(profile, ctx, tiers.record_cap) +
+           response_table_bytes(profile->response_bytes) +
            2 * ctx * sizeof(u64) +
            slot_count * ctx * sizeof(u32) + (u64)slot_count * vocab * sizeof(f32) +
            12ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;
@@ -130,7 +131,8 @@ enum err engine_open(const struct engine_setup *setup)
         .guest = { .rows_max = setup->profile->guest_rows_max,
                    .fraction = setup->profile->guest_fraction },
     }, setup->graph));
-    TRY(response_open(setup->profile->response_bytes));
+    TRY(response_open(setup->graph, table, setup->profile->response_bytes,
+                      setup->profile->value_half_life_us));
     open_nvme(setup);
     for (u32 slot = e->main_count; slot < e->slot_count; slot++)
         slot_row(slot)->class = HOLD_STASH;

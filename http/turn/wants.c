@@ -1,6 +1,7 @@
 /* http/turn/wants.c - hit + turn -> what the gate is asked for, and how a grant is carried out. */
 #include "http/turn/pass.h"
 
+#include "arena/base/clock.h"
 #include "model/state.h"
 #include "tiers/key.h"
 
@@ -125,7 +126,8 @@ u32 wants_victims(struct budget_record **records_out, struct budget_shares **sha
     static struct budget_shares shares;
     *records_out = records;
     *shares_out = &shares;
-    return tier_victims(records, COUNT_OF(records), &shares);
+    u32 count = tier_victims(records, COUNT_OF(records), &shares);
+    return count + response_victims(records + count, COUNT_OF(records) - count, clock_us());
 }
 
 enum err wants_gate(const struct engine *e, enum budget_gate_kind kind, u64 turn,
