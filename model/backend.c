@@ -15,7 +15,7 @@ enum err backend_open(const struct backend_choice *choice, struct ops *out)
     long present = sysconf(_SC_NPROCESSORS_ONLN);
     u32 threads = choice->threads;
     if (threads == 0) threads = (u32)MIN(MAX(present, 1), BACKEND_THREADS_MAX);
-    return cpu_open(out, threads, choice->level, choice->reference);
+    return cpu_open(out, threads, choice->level, choice->arithmetic);
 }
 
 void backend_close(void) { cpu_close(); }

@@ -8,7 +8,7 @@ struct backend_choice {
     const char *name;           /* NULL, "auto" or "cpu"                                      */
     const char *level;          /* NULL, "auto", "scalar", "avx2", "avx512"                   */
     u32         threads;        /* 0: one a processor, at most BACKEND_THREADS_MAX            */
-    bool        reference;      /* --arithmetic f32                                           */
+    enum ops_arithmetic arithmetic;     /* --arithmetic                                       */
 };
 
 enum { BACKEND_THREADS_MAX = 64 };

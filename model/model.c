@@ -56,6 +56,7 @@ static enum err open_all(const struct model_setup *setup)
     model.stage = BACKEND;
     TRY(family->fill(&model.shape, b, g, model.ops.store_bytes, &model.layout));
     TRY(weights_scan(&model.files, &model.shape, family));
+    model.ops.arithmetic_id = weights_arithmetic(&model.ops);
     model.stage = SCANNED;
     return OK;
 }

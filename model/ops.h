@@ -21,7 +21,11 @@
  *   s = s + (e + o).
  * sum16(x): lanes l = 0..15 at +0; for i = 0, 16, ..: lane_l += x[i+l] (padded with +0); then for
  *   w = 8, 4, 2, 1: lane_l += lane_{l+w}, l < w.  ss(x): the same with lane_l = fma(x, x, lane_l).
- * treeB(x_0..x_{B-1}): for w = B/2, B/4, .., 1: x_i += x_{i+w}, i < w. */
+ * treeB(x_0..x_{B-1}): for w = B/2, B/4, .., 1: x_i += x_{i+w}, i < w.
+ * int8(x, w), w in Q8_0: in each block b of 32 terms w_i = d_w q_w_i (the file's f16 and bytes) and
+ *   m = max |x_i|, d_x = m / 127, q_x_i = x_i (1 / d_x) rounded to the nearest integer, ties to
+ *   even; d_x = 0 or not finite: q_x_i = 0.  d_x stays f32.  s = +0; for b in order:
+ *   s = s + (f32)(sum_i q_x_i q_w_i, exact) * (d_x d_w).  A NaN or infinity in x gives NaN. */
 #ifndef MODEL_OPS_H
 #define MODEL_OPS_H
 
@@ -36,22 +40,30 @@ struct ops_span {
     bool hold;                  /* it is read and stays as it was: rows of a verification     */
 };
 
-/* A matrix [n, k] packed by the backend (`pack`); read only. */
-struct ops_matrix {
-    const u8 *packed;
-    u64       packed_bytes;
-    u32       n, k;
-};
-
 enum ops_source {
     OPS_BF16, OPS_F16, OPS_F32, OPS_FP8_BLOCK,
     OPS_Q8_0, OPS_Q4_0, OPS_Q4_K, OPS_Q5_K, OPS_Q6_K,   /* GGUF blocks along k                */
+    OPS_SOURCE_COUNT
 };
+
+/* Words of --arithmetic: each format's own; R(x) = x and F32 everywhere; BF16 of every format. */
+enum ops_arithmetic { OPS_AUTO, OPS_REFERENCE, OPS_EXPANDED };
 
 /* Heads that a file holds in tiled order and the model reads grouped: index i >= first is element
  * (i - first) % dim of head h = (i - first) / dim, which the file has as head
  * (h % each) * keys + h / each, each = values / keys.  keys 0: indices as they stand. */
 struct ops_heads { u32 first, keys, values, dim; };
+
+/* A matrix [n, k] packed by the backend (`pack`); read only.  `format`: BF16, F32 (the reference
+ * mode), or the block format whose bits it keeps; `int8`: by the integer arithmetic. */
+struct ops_matrix {
+    const u8 *packed;
+    u64       packed_bytes;
+    u32       n, k;
+    enum ops_source format;
+    bool      int8;
+    struct ops_heads cols;      /* where the scales of a block of columns are, keys 0: in place */
+};
 
 static inline u32 ops_heads_from(const struct ops_heads *o, u32 i)
 {
@@ -62,7 +74,7 @@ static inline u32 ops_heads_from(const struct ops_heads *o, u32 i)
 
 /* Rows [0, n) x [0, k) row-major as the file holds them.  FP8_BLOCK: e4m3 codes with `scale`
  * [ceil(n/128), ceil(k/128)] of BF16 or F32; a value is e4m3(code) * scale, then R.  GGUF blocks:
- * the block's value in f32 (model/cpu/quant.h), then R. */
+ * the block's value in f32 (model/cpu/quant.h), then R; Q8_0 by default by the integer rule. */
 struct ops_pack_source {
     const u8       *data;
     enum ops_source type;
@@ -75,7 +87,7 @@ struct ops_pack_source {
 /* Where a view's rows are inside a block (model/state.h). */
 struct ops_strip { u64 offset_bytes; u32 row_bytes; };
 
-struct ops_product {            /* y[r, j] = order32(x[r, :], W[j, :]), r < rows, j < n       */
+struct ops_product {            /* y[r, j] = order32(x[r, :], W[j, :]), r < rows, j < n; or int8 */
     const struct ops_matrix *w;
     const void *x;              /* act [rows, k]                                              */
     void       *y;              /* act [rows, n] (R of the sum), or f32 [rows, n]             */
@@ -135,14 +147,18 @@ struct ops_gdn {                /* l2norm, gates, delta rule, gated norm: models
 struct ops {
     const char *name;           /* "cpu"                                                      */
     const char *level;          /* "scalar", "avx2", "avx512"                                 */
-    u32  arithmetic_id;         /* tied to bits by a test; part of files' fingerprint         */
+    u32  arithmetic_id;         /* tied to bits by a test; part of files' fingerprint; of the
+                                 * model when its formats are known: the largest of them      */
     bool row_invariant;
     bool reference;             /* f32 reference mode: R(x) = x, stores F32                   */
     u32  act_bytes, store_bytes;
     u32  thread_count;
 
-    /* Bytes `pack` needs for [n, k]; packs into `to` (a weights extent), rounding as above. */
-    u64      (*pack_bytes)(u32 n, u32 k);
+    /* The arithmetic id of a matrix of this type. */
+    u32      (*arithmetic_of)(enum ops_source type);
+    /* Bytes `pack` needs for a source (its data isn't read); packs into `to` (a weights extent),
+     * rounding as above. */
+    u64      (*pack_bytes)(const struct ops_pack_source *source);
     enum err (*pack)(const struct ops_pack_source *source, u8 *to, struct ops_matrix *out);
 
     /* Bytes a product of so many rows of k terms wants beside it; grows with both. */

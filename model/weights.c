@@ -228,20 +228,56 @@ enum err weights_scan(struct files *files, const struct model_shape *shape,
     return OK;
 }
 
-/* Bytes a tensor takes in the extent. */
-static u64 piece_bytes(const struct ops *ops, const struct family_tensor *what)
+static enum ops_source source_of(u32 type)
 {
-    if (what->form == FORM_TABLE) return 0;
-    if (what->form == FORM_MATRIX)
-        return ALIGN_UP(ops->pack_bytes(what->rows, what->cols), PIECE_ALIGN);
-    return ALIGN_UP(4ull * what->rows * what->cols, PIECE_ALIGN);
+    static const enum ops_source of[] = {
+        [TENSORS_BF16] = OPS_BF16, [TENSORS_F16] = OPS_F16, [TENSORS_F32] = OPS_F32,
+        [TENSORS_F8_E4M3] = OPS_FP8_BLOCK, [TENSORS_Q8_0] = OPS_Q8_0, [TENSORS_Q4_0] = OPS_Q4_0,
+        [TENSORS_Q4_K] = OPS_Q4_K, [TENSORS_Q5_K] = OPS_Q5_K, [TENSORS_Q6_K] = OPS_Q6_K,
+    };
+    ASSERT(type != TENSORS_OTHER && type < COUNT_OF(of));
+    return of[type];
+}
+
+static struct ops_pack_source pack_source(const struct weight_row *w)
+{
+    struct ops_pack_source source = {
+        .data = w->source->data, .type = source_of(w->source->type),
+        .n = w->what.rows, .k = w->what.cols,
+        .rows = w->what.row_heads, .cols = w->what.col_heads,
+    };
+    if (w->scale != NULL) {
+        source.scale = w->scale->data;
+        source.scale_type = source_of(w->scale->type);
+    }
+    return source;
+}
+
+/* Bytes a tensor takes in the extent. */
+static u64 piece_bytes(const struct ops *ops, const struct weight_row *w)
+{
+    if (w->what.form == FORM_TABLE) return 0;
+    if (w->what.form == FORM_MATRIX) {
+        struct ops_pack_source source = pack_source(w);
+        return ALIGN_UP(ops->pack_bytes(&source), PIECE_ALIGN);
+    }
+    return ALIGN_UP(4ull * w->what.rows * w->what.cols, PIECE_ALIGN);
 }
 
 u64 weights_extent_bytes(const struct ops *ops)
 {
     u64 bytes = 0;
-    for (u32 i = 0; i < table.count; i++) bytes += piece_bytes(ops, &table.row[i].what);
+    for (u32 i = 0; i < table.count; i++) bytes += piece_bytes(ops, &table.row[i]);
     return bytes;
+}
+
+u32 weights_arithmetic(const struct ops *ops)
+{
+    u32 id = ops->arithmetic_id;
+    for (u32 i = 0; i < table.count; i++)
+        if (table.row[i].what.form == FORM_MATRIX)
+            id = MAX(id, ops->arithmetic_of(source_of(table.row[i].source->type)));
+    return id;
 }
 
 static f32 half_decode(u16 bits)
@@ -286,31 +322,6 @@ static void fill_vector(const struct weight_row *w, f32 *to)
     }
 }
 
-static enum ops_source source_of(u32 type)
-{
-    static const enum ops_source of[] = {
-        [TENSORS_BF16] = OPS_BF16, [TENSORS_F16] = OPS_F16, [TENSORS_F32] = OPS_F32,
-        [TENSORS_F8_E4M3] = OPS_FP8_BLOCK, [TENSORS_Q8_0] = OPS_Q8_0, [TENSORS_Q4_0] = OPS_Q4_0,
-        [TENSORS_Q4_K] = OPS_Q4_K, [TENSORS_Q5_K] = OPS_Q5_K, [TENSORS_Q6_K] = OPS_Q6_K,
-    };
-    ASSERT(type != TENSORS_OTHER && type < COUNT_OF(of));
-    return of[type];
-}
-
-static enum err fill_matrix(const struct ops *ops, struct weight_row *w, u8 *to)
-{
-    struct ops_pack_source source = {
-        .data = w->source->data, .type = source_of(w->source->type),
-        .n = w->what.rows, .k = w->what.cols,
-        .rows = w->what.row_heads, .cols = w->what.col_heads,
-    };
-    if (w->scale != NULL) {
-        source.scale = w->scale->data;
-        source.scale_type = source_of(w->scale->type);
-    }
-    return ops->pack(&source, to, &w->matrix);
-}
-
 static void hash_tensor(struct hash_state *hash, const struct weight_row *w)
 {
     u32 head[4] = { w->source->type, w->what.role, w->what.rows, w->what.cols };
@@ -341,14 +352,15 @@ static enum err fill(const struct ops *ops, u8 *base)
     for (u32 i = 0; i < table.count; i++) {
         struct weight_row *w = &table.row[i];
         hash_tensor(&hash, w);
-        if (w->what.form == FORM_MATRIX) TRY(fill_matrix(ops, w, base + at));
+        struct ops_pack_source source = pack_source(w);
+        if (w->what.form == FORM_MATRIX) TRY(ops->pack(&source, base + at, &w->matrix));
         else if (w->what.form == FORM_TABLE) table.mapped_bytes += w->source->bytes;
         else {
             w->vector = (const f32 *)(base + at);
             fill_vector(w, (f32 *)(base + at));
         }
         files_drop(table.files, w->source->data, w->source->bytes);
-        at += piece_bytes(ops, &w->what);
+        at += piece_bytes(ops, w);
         atomic_fetch_add(&table.progress.done_bytes,
                          w->source->bytes + (w->scale == NULL ? 0 : w->scale->bytes));
     }

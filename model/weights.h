@@ -25,6 +25,9 @@ MUST_USE enum err weights_scan(struct files *files, const struct model_shape *sh
 /* After weights_scan: bytes of the extent in arena `weights` (its cap, before arena_open). */
 u64 weights_extent_bytes(const struct ops *ops);
 
+/* After weights_scan: the arithmetic id of this model, the largest of its formats. */
+u32 weights_arithmetic(const struct ops *ops);
+
 /* Takes the extent from arena `weights_arena` and fills it.  ERR_MEMORY, ERR_FORMAT, ERR_DEVICE;
  * nothing is held then. */
 MUST_USE enum err weights_open(const struct ops *ops, u32 weights_arena);

@@ -71,28 +71,34 @@ static enum err plan_ctx(void)
     return OK;
 }
 
-/* auto, f32, bf16, or FORMAT=bf16 for formats of weight files, parted by commas.  All formats are
- * expanded to BF16 by this version, so a format's word may only say so. */
-static enum err arithmetic_of(const char *text, bool *reference)
+/* A word, or FORMAT=WORD for formats of weight files, parted by commas.  Only Q8_0 has two: int8,
+ * which is auto, and bf16.  `f32` is the whole model's. */
+static enum err arithmetic_of(const char *text, enum ops_arithmetic *out)
 {
     static const char *const formats[] = { "bf16", "f16", "f32", "fp8", "q8_0", "q4_0", "q4_k",
                                            "q5_k", "q6_k" };
+    static const char q8_0[] = "q8_0";
+    *out = OPS_AUTO;
     for (const char *at = text, *end; ; at = end + 1) {
         end = strchrnul(at, ',');
-        struct text_span word = { at, (u64)(end - at) };
+        struct text_span word = { at, (u64)(end - at) }, format = { q8_0, strlen(q8_0) };
         const char *equal = memchr(at, '=', word.len);
         u32 k = 0;
         if (equal != NULL) {
-            struct text_span format = { at, (u64)(equal - at) };
-            while (k < COUNT_OF(formats) && !text_span_is(format, formats[k])) k++;
+            format = (struct text_span){ at, (u64)(equal - at) };
             word = (struct text_span){ equal + 1, (u64)(end - equal - 1) };
         }
-        bool mode = equal == NULL && (text_span_is(word, "auto") || text_span_is(word, "f32"));
-        if (k == COUNT_OF(formats) || (!mode && !text_span_is(word, "bf16")))
-            return fail(ERR_USAGE, "--arithmetic %s: this version has auto, bf16, f32, and "
-                        "FORMAT=bf16 for the formats bf16, f16, f32, fp8, q8_0, q4_0, q4_k, q5_k, "
-                        "q6_k", text);
-        if (mode && text_span_is(word, "f32")) *reference = true;
+        while (k < COUNT_OF(formats) && !text_span_is(format, formats[k])) k++;
+        bool whole = equal == NULL, q8 = text_span_is(format, q8_0), first = at == text;
+        bool wide = whole && first && text_span_is(word, "f32");
+        bool narrow = text_span_is(word, "bf16");
+        bool own = text_span_is(word, "auto") || (q8 && text_span_is(word, "int8"));
+        if (k == COUNT_OF(formats) || (!narrow && !wide && !own) || (*out == OPS_REFERENCE))
+            return fail(ERR_USAGE, "--arithmetic %s: \"%.*s\" is not auto, bf16, int8 (q8_0 only), "
+                        "f32 (alone), or FORMAT=WORD for one of bf16, f16, f32, fp8, q8_0, q4_0, "
+                        "q4_k, q5_k, q6_k", text, (int)(end - at), at);
+        if (wide) *out = OPS_REFERENCE;
+        else if (q8) *out = narrow ? OPS_EXPANDED : OPS_AUTO;
         if (*end == 0) return OK;
     }
 }
@@ -105,7 +111,7 @@ enum err start_setup(const struct profile_row *p, struct model_setup *out)
                      .level = p->level[0] == 0 ? NULL : p->level, .threads = p->threads },
         .block_rows = p->block, .grid_rows = p->grid,
     };
-    return arithmetic_of(p->arithmetic, &out->backend.reference);
+    return arithmetic_of(p->arithmetic, &out->backend.arithmetic);
 }
 
 enum err start_plan(const struct profile_row *profile)

@@ -6,8 +6,10 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "model/cpu/format.h"
 #include "model/cpu/level.h"
 #include "model/cpu/pack.h"
+#include "model/cpu/quant.h"
 #include "model/maths.h"
 
 #if defined(__clang__)
@@ -19,7 +21,9 @@
 #endif
 #include "model/cpu/attn.h"
 #include "model/cpu/conv.h"
+#include "model/cpu/expand.h"
 #include "model/cpu/gdn.h"
+#include "model/cpu/int8.h"
 #include "model/cpu/norm.h"
 #include "model/cpu/product.h"
 #include "model/cpu/rope.h"
@@ -27,6 +31,9 @@
 const struct cpu_level avx2_level = {
     .name = "avx2",
     .product = level_product,
+    .expand = level_expand,
+    .int8_ready = level_int8_ready,
+    .int8_product = level_int8_product,
     .rms_norm = level_rms_norm,
     .residual = level_residual,
     .glu = level_glu,

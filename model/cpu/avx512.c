@@ -6,8 +6,11 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "model/cpu/format.h"
 #include "model/cpu/level.h"
 #include "model/cpu/pack.h"
+#include "model/cpu/quant.h"
+#include "model/cpu/vnni.h"
 #include "model/maths.h"
 
 #if defined(__clang__)
@@ -20,6 +23,7 @@
 #define VEC_AVX512
 #include "model/cpu/attn.h"
 #include "model/cpu/conv.h"
+#include "model/cpu/expand.h"
 #include "model/cpu/gdn.h"
 #include "model/cpu/norm.h"
 #include "model/cpu/product.h"
@@ -28,6 +32,9 @@
 const struct cpu_level avx512_level = {
     .name = "avx512",
     .product = level_product,
+    .expand = level_expand,
+    .int8_ready = vnni_ready,
+    .int8_product = vnni_product,
     .rms_norm = level_rms_norm,
     .residual = level_residual,
     .glu = level_glu,

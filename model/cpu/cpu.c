@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "model/cpu/format.h"
 #include "model/cpu/level.h"
 #include "model/cpu/pack.h"
 #include "model/cpu/quant.h"
@@ -13,8 +14,8 @@
 #include "model/maths.h"
 
 enum {
-    ARITHMETIC_BF16 = 1,                /* a number a test ties to bits; changes with any bit  */
-    ARITHMETIC_REFERENCE = 1001,
+    ID_BF16 = 1, ID_INT8 = 2,           /* numbers a test ties to bits; change with any bit    */
+    ID_REFERENCE = 1001,
     HEAD_DIM_CAP = 1024,                /* row buffers of a head stand on the stack            */
     TASK_VALUES = 16384,                /* elementwise: values a task                          */
     TASK_ROWS = 8,                      /* norm, gates: rows a task                            */
@@ -32,7 +33,8 @@ enum {
 
 static struct cpu {
     const struct cpu_level *level;      /* NULL: closed                                        */
-    bool reference;
+    bool reference, int8;
+    const struct cpu_level *integer;    /* whose integer arithmetic serves                     */
 } cpu;
 
 /* ---- levels ---------------------------------------------------------------------------------- */
@@ -101,27 +103,47 @@ static struct span_task span_task_at(const struct ops_span *span, u32 each, u32 
 
 /* ---- pack ------------------------------------------------------------------------------------ */
 
-struct pack_job { const struct ops_pack_source *source; u8 *to; };
+struct pack_job { const struct ops_pack_source *source; enum ops_source format; u8 *to; };
 
 static void pack_task(const void *owner, u32 task, u32 worker)
 {
     const struct pack_job *job = owner;
     (void)worker;
-    pack_tile_row(job->source, job->to, task, cpu.reference);
+    if (job->format == OPS_BF16 || job->format == OPS_F32)
+        pack_tile_row(job->source, job->to, task, cpu.reference);
+    else
+        format_pack(job->source, job->format,
+                    job->to + task * format_strip_bytes(job->format, job->source->k), task);
 }
 
-static u64 cpu_pack_bytes(u32 n, u32 k)
+static enum ops_source kept_as(const struct ops_pack_source *source)
 {
-    return pack_bytes(n, k, cpu.reference);
+    return cpu.reference ? OPS_F32 : format_of(source);
+}
+
+static u32 cpu_arithmetic_of(enum ops_source type)
+{
+    return cpu.reference ? ID_REFERENCE : cpu.int8 && type == OPS_Q8_0 ? ID_INT8 : ID_BF16;
+}
+
+static u64 cpu_pack_bytes(const struct ops_pack_source *source)
+{
+    enum ops_source format = kept_as(source);
+    if (format == OPS_BF16 || format == OPS_F32)
+        return pack_bytes(source->n, source->k, cpu.reference);
+    return tiles_of(source->n) * format_strip_bytes(format, source->k);
 }
 
 static enum err cpu_pack(const struct ops_pack_source *source, u8 *to, struct ops_matrix *out)
 {
     TRY(pack_check(source));
-    struct pack_job job = { source, to };
+    struct pack_job job = { source, kept_as(source), to };
     threads_run(pack_task, &job, tiles_of(source->n), (u64)source->n * source->k);
-    *out = (struct ops_matrix){ to, pack_bytes(source->n, source->k, cpu.reference), source->n,
-                                source->k };
+    *out = (struct ops_matrix){
+        .packed = to, .packed_bytes = cpu_pack_bytes(source), .n = source->n, .k = source->k,
+        .format = job.format, .int8 = cpu.int8 && job.format == OPS_Q8_0,
+        .cols = format_cols(source, job.format),
+    };
     return OK;
 }
 
@@ -131,15 +153,17 @@ struct product_job { const struct ops_product *p; u32 tile_tasks, tiles_each, ro
 
 static u64 cpu_product_work_bytes(u32 rows, u32 k)
 {
-    return cpu.level->ready_bytes ? cpu.level->ready_bytes(rows, k, cpu.reference) : 0;
+    u64 plain = cpu.level->ready_bytes ? cpu.level->ready_bytes(rows, k, cpu.reference) : 0;
+    return MAX(plain, cpu.int8 ? level_int8_bytes(rows, k) : 0);
 }
 
 static void ready_task(const void *owner, u32 task, u32 worker)
 {
     const struct ops_product *p = owner;
     (void)worker;
-    u32 lo = task * LEVEL_READY_ROWS;
-    cpu.level->ready(p, lo, MIN(lo + LEVEL_READY_ROWS, p->rows), cpu.reference);
+    u32 lo = task * LEVEL_READY_ROWS, hi = MIN(lo + LEVEL_READY_ROWS, p->rows);
+    if (p->w->int8) cpu.integer->int8_ready(p, lo, hi);
+    else cpu.level->ready(p, lo, hi, cpu.reference);
 }
 
 static void product_task(const void *owner, u32 task, u32 worker)
@@ -148,8 +172,10 @@ static void product_task(const void *owner, u32 task, u32 worker)
     (void)worker;
     u32 lo = task / job->tile_tasks * job->rows_each;
     u32 tile = task % job->tile_tasks * job->tiles_each;
-    cpu.level->product(job->p, lo, MIN(lo + job->rows_each, job->p->rows), tile,
-                       MIN(tile + job->tiles_each, tiles_of(job->p->w->n)), cpu.reference);
+    u32 hi = MIN(lo + job->rows_each, job->p->rows);
+    u32 tile_hi = MIN(tile + job->tiles_each, tiles_of(job->p->w->n));
+    if (job->p->w->int8) cpu.integer->int8_product(job->p, lo, hi, tile, tile_hi);
+    else cpu.level->product(job->p, lo, hi, tile, tile_hi, cpu.reference);
 }
 
 /* Row blocks outside, columns inside: a block's activations stay in L2 for all columns. */
@@ -163,7 +189,7 @@ static enum err cpu_product(const struct ops_product *p)
     u32 tiles_each = (u32)ALIGN_UP(MIN(MAX(wanted, 1u), (u32)PRODUCT_TILES), 2);
     if (p->rows <= PRODUCT_STREAM_ROWS) tiles_each = MAX(wanted, 1u);
     struct product_job job = { p, pieces(tiles, tiles_each), tiles_each, rows_each };
-    if (cpu_product_work_bytes(p->rows, p->w->k) > 0)
+    if (p->w->int8 || cpu.level->ready)
         threads_run(ready_task, p, pieces(p->rows, LEVEL_READY_ROWS),
                     (u64)p->rows * p->w->k * WORK_NORM);
     threads_run(product_task, &job, job.tile_tasks * row_tasks, (u64)p->rows * p->w->n * p->w->k);
@@ -503,18 +529,28 @@ static enum err cpu_sync(void)
     return OK;                          /* every call returned with its work done              */
 }
 
-enum err cpu_open(struct ops *out, u32 threads, const char *level, bool reference)
+/* VNNI came after the AVX-512 that level avx512 asks for. */
+static const struct cpu_level *integer_of(const struct cpu_level *level)
 {
+#if defined(__x86_64__)
+    if (level == &avx512_level && !__builtin_cpu_supports("avx512vnni")) return &avx2_level;
+#endif
+    return level;
+}
+
+enum err cpu_open(struct ops *out, u32 threads, const char *level, enum ops_arithmetic arithmetic)
+{
+    bool reference = arithmetic == OPS_REFERENCE;
     ASSERT(!cpu.level);
     const struct cpu_level *chosen = level_find(level);
     if (!chosen)
         return fail(ERR_UNSUPPORTED, "level \"%s\": not one of scalar, avx2, avx512, or not on "
                     "this machine", level);
     TRY(threads_open(threads));
-    cpu = (struct cpu){ chosen, reference };
+    cpu = (struct cpu){ chosen, reference, arithmetic == OPS_AUTO, integer_of(chosen) };
     *out = (struct ops){
         .name = "cpu", .level = chosen->name,
-        .arithmetic_id = reference ? ARITHMETIC_REFERENCE : ARITHMETIC_BF16,
+        .arithmetic_id = reference ? ID_REFERENCE : ID_BF16, .arithmetic_of = cpu_arithmetic_of,
         .row_invariant = true, .reference = reference,
         .act_bytes = sizeof(f32), .store_bytes = reference ? sizeof(f32) : sizeof(bf16),
         .thread_count = threads,

@@ -10,7 +10,8 @@
 
 /* `level`: NULL or "auto" (the best one), "scalar", "avx2", "avx512"; `threads` 1..64.
  * ERR_UNSUPPORTED: no such level, or not on this machine; ERR_LIMIT, ERR_MEMORY: threads. */
-MUST_USE enum err cpu_open(struct ops *out, u32 threads, const char *level, bool reference);
+MUST_USE enum err cpu_open(struct ops *out, u32 threads, const char *level,
+                           enum ops_arithmetic arithmetic);
 void cpu_close(void);
 
 /* True when this machine can run `level`. */

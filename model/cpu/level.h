@@ -15,6 +15,9 @@ enum {
     LEVEL_READY_ROWS = 16,                  /* rows of activations made ready together         */
 };
 
+/* Added and taken off again, a value under 2^22 becomes the nearest integer, ties to even. */
+#define LEVEL_RINT 0x1.8p+23f
+
 /* The work memory of `gdn`: [rows][...] f32 each. */
 struct level_gdn_work {
     f32 *q, *k;                             /* [rows, hk, dk], unit norm; q scaled by dk^-0.5  */
@@ -31,6 +34,26 @@ struct level_parts {
     f32 *sum;
 };
 
+/* Activations of the integer arithmetic in p->work, rows one after another: k is whole blocks. */
+struct level_int8 {
+    i8  *q;                                 /* [rows, k]                                       */
+    f32 *d;                                 /* [rows, k / 32]                                  */
+    i32 *sum;                               /* [rows, k / 32] of q, times -128: where sums of
+                                             * products with weights + 128 begin               */
+};
+
+static inline u64 level_int8_bytes(u64 rows, u64 k)
+{
+    return ALIGN_UP(rows * k, 64) + 2 * ALIGN_UP(rows * k / LEVEL_BLOCK * 4, 64);
+}
+
+static inline struct level_int8 level_int8_at(const struct ops_product *p)
+{
+    u64 bytes = (u64)p->rows * p->w->k, scales = ALIGN_UP(bytes / LEVEL_BLOCK * 4, 64);
+    u8 *d = (u8 *)p->work + ALIGN_UP(bytes, 64);
+    return (struct level_int8){ p->work, (f32 *)(void *)d, (i32 *)(void *)(d + scales) };
+}
+
 struct cpu_level {
     const char *name;
     /* Bytes of p->work, and rows of p->x made ready in it before any column of them is computed;
@@ -40,6 +63,12 @@ struct cpu_level {
     /* Columns of tiles [tile_lo, tile_hi) of rows [lo, hi). */
     void (*product)(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi,
                     bool reference);
+    /* Tile column `tile`, blocks [lo, hi), of a matrix that keeps a block format (format.h) as the
+     * BF16 tiles of pack.h, 1 KiB a block: `product` reads such matrices through it. */
+    void (*expand)(const struct ops_matrix *w, u32 tile, u32 lo, u32 hi, u8 *out);
+    /* The integer arithmetic (w->int8): rows made ready, and columns. */
+    void (*int8_ready)(const struct ops_product *p, u32 lo, u32 hi);
+    void (*int8_product)(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi);
     void (*rms_norm)(const f32 *x, const f32 *scale, f32 *y, u32 rows, u32 n, f32 eps,
                      bool reference);
     void (*residual)(f32 *x, const f32 *y, u64 count, bool reference);

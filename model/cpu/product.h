@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "model/cpu/expand.h"
 #include "model/cpu/level.h"
 #include "model/cpu/pack.h"
 #include "model/cpu/vec.h"
@@ -18,6 +19,7 @@
 enum {
     PRODUCT_AHEAD = 8192,               /* bytes a stream is prefetched ahead                  */
     PRODUCT_LINE = 64,                  /* bytes of a packed BF16 line                         */
+    PRODUCT_CHUNK = 16,                 /* blocks of a block format expanded together: L1      */
 };
 
 /* y[r, j] = order32(x[r, :], w[j, :]) over k terms, of which those from `live` on are +0 in both
@@ -31,6 +33,7 @@ struct product_strip {
     bool       round;                   /* y = bf16(s)                                         */
     bool       wide;                    /* F32 tiles (reference mode)                          */
     bool       stream;                  /* w lies in memory, not in a cache                    */
+    bool       resume;                  /* the sums begin at what y holds, not at +0           */
 };
 
 /* One block of 32 terms added to s; all counts are constants of the caller. */
@@ -75,6 +78,19 @@ static void product_mask_tile(const u8 *w, u32 live, u8 *out, bool wide)
             memcpy(out + pairs * line + 4 * c, w + pairs * line + 4 * c, 2);
 }
 
+VEC_FN void product_begin(const struct product_strip *p, u32 rows, u32 tiles, u32 r, u32 c, vec *s)
+{
+    for (u32 i = 0; i < rows * tiles; i++) {
+        u32 column = (c + i % tiles) * LEVEL_COLUMNS;
+        u32 count = MIN(p->columns - column, (u32)LEVEL_COLUMNS);
+        f32 lane[LEVEL_COLUMNS] = { 0 };
+        s[i] = vec_zero();
+        if (!p->resume) continue;
+        memcpy(lane, p->y + (r + i / tiles) * p->y_stride + column, count * sizeof *lane);
+        s[i] = vec_load(lane);
+    }
+}
+
 /* rows x tiles of a strip from row r, tile c on; sums to s. */
 VEC_FN void product_sums(const struct product_strip *p, u32 rows, u32 tiles, u32 r, u32 c, vec *s,
                          bool wide, bool ahead)
@@ -83,7 +99,7 @@ VEC_FN void product_sums(const struct product_strip *p, u32 rows, u32 tiles, u32
     const u8 *w = p->w + c * p->tile_bytes;
     u32 tile_step = LEVEL_TILE * (wide ? 4 : 2);
     u32 full = p->live / LEVEL_BLOCK, left = p->live % LEVEL_BLOCK;
-    for (u32 i = 0; i < rows * tiles; i++) s[i] = vec_zero();
+    product_begin(p, rows, tiles, r, c, s);
     for (u32 b = 0; b < full; b++)
         product_block(rows, tiles, x + b * LEVEL_BLOCK, p->x_stride, w + b * (u64)tile_step,
                       p->tile_bytes, s, wide, ahead);
@@ -184,10 +200,39 @@ static void product_run(const struct product_strip *p)
     }
 }
 
+/* A matrix that keeps a block format: some blocks of a few tiles are expanded, multiplied with all
+ * rows, and the sums go on from y. */
+static void product_packed(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi)
+{
+    u32 n = p->w->n, k = p->w->k, across;
+    u32 blocks = (k + LEVEL_BLOCK - 1) / LEVEL_BLOCK;
+    _Alignas(64) u8 tiles[VEC_TILES][PRODUCT_CHUNK * LEVEL_TILE * 2];
+    for (u32 tile = tile_lo; tile < tile_hi; tile += across) {
+        across = MIN(tile_hi - tile, (u32)VEC_TILES);
+        for (u32 b = 0; b < blocks; b += PRODUCT_CHUNK) {
+            u32 last = MIN(b + PRODUCT_CHUNK, blocks);
+            u32 terms = MIN(last * LEVEL_BLOCK, k) - b * LEVEL_BLOCK;
+            for (u32 i = 0; i < across; i++) level_expand(p->w, tile + i, b, last, tiles[i]);
+            product_run(&(struct product_strip){
+                .x = (const f32 *)p->x + (u64)lo * k + b * LEVEL_BLOCK, .x_stride = k,
+                .w = tiles[0], .tile_bytes = sizeof tiles[0],
+                .y = (f32 *)p->y + (u64)lo * n + tile * LEVEL_COLUMNS, .y_stride = n,
+                .rows = hi - lo, .live = terms, .k = terms,
+                .columns = MIN((tile + across) * LEVEL_COLUMNS, n) - tile * LEVEL_COLUMNS,
+                .round = !p->y_f32 && last == blocks, .resume = b > 0,
+            });
+        }
+    }
+}
+
 static void level_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi,
                           bool reference)
 {
     u32 n = p->w->n, k = p->w->k, first = tile_lo * LEVEL_COLUMNS;
+    if (format_rows[p->w->format].tile_bytes > 0) {
+        product_packed(p, lo, hi, tile_lo, tile_hi);
+        return;
+    }
     u64 tile_bytes = pack_bytes(LEVEL_COLUMNS, k, reference);
     product_run(&(struct product_strip){
         .x = (const f32 *)p->x + (u64)lo * k, .x_stride = k,

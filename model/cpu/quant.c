@@ -27,21 +27,14 @@ static void block_q4_0(const u8 *b, f32 *out)
     }
 }
 
-/* Q4_K, and Q5_K when `high` has the fifth bits.  Group g's scale and minimum have 6 bits each in
- * s[12]; groups 2p and 2p + 1 are the low and high nibbles of q[32p, 32p + 32). */
+/* Q4_K, and Q5_K when `high` has the fifth bits.  Groups 2p and 2p + 1 are the low and high
+ * nibbles of q[32p, 32p + 32). */
 static void block_k(const u8 *b, const u8 *high, const u8 *q, f32 *out)
 {
     f32 d = half_at(b), dmin = half_at(b + 2);
-    const u8 *s = b + 4;
     for (u32 g = 0; g < GROUPS; g++) {
         u32 scale, least;
-        if (g < 4) {
-            scale = s[g] & 63u;
-            least = s[g + 4] & 63u;
-        } else {
-            scale = (s[g + 4] & 15u) | (u32)(s[g - 4] >> 6) << 4;
-            least = (u32)(s[g + 4] >> 4) | (u32)(s[g] >> 6) << 4;
-        }
+        quant_scale(b + 4, 1, g, &scale, &least);
         f32 step = d * (f32)scale, base = dmin * (f32)least;
         for (u32 i = 0; i < GROUP; i++) {
             u32 x = (u32)q[g / 2 * GROUP + i] >> (g % 2 * 4) & 15u;

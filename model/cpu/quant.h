@@ -16,6 +16,19 @@
 
 enum { QUANT_BLOCK_MAX = 256 };
 
+/* Scale and minimum of group `g` of a block of Q4_K or Q5_K: six bits each in s[12], whose bytes
+ * are `stride` apart. */
+static inline void quant_scale(const u8 *s, u32 stride, u32 g, u32 *scale, u32 *least)
+{
+    if (g < 4) {
+        *scale = s[g * stride] & 63u;
+        *least = s[(g + 4) * stride] & 63u;
+    } else {
+        *scale = (s[(g + 4) * stride] & 15u) | (u32)(s[(g - 4) * stride] >> 6) << 4;
+        *least = (u32)(s[(g + 4) * stride] >> 4) | (u32)(s[g * stride] >> 6) << 4;
+    }
+}
+
 u32 quant_block_values(enum ops_source type);
 u32 quant_block_bytes(enum ops_source type);
 

@@ -4,6 +4,7 @@
  * a sum's order is changed here first, or nowhere.  Owns nothing. */
 #include <string.h>
 
+#include "model/cpu/format.h"
 #include "model/cpu/level.h"
 #include "model/cpu/pack.h"
 #include "model/maths.h"
@@ -60,15 +61,18 @@ static f32 add_block(f32 s, const f32 *a, const f32 *b)
 /* ---- product, norm, residual, glu ------------------------------------------------------------ */
 
 /* Column j of a packed matrix, k terms in order; +0 up to `padded`. */
-static void unpack_column(const struct ops_matrix *w, u32 j, f32 *to, u32 padded, bool reference)
+static void unpack_column(const struct ops_matrix *w, u32 j, f32 *to, u32 padded)
 {
-    u64 tile_row = (u64)(j / LEVEL_COLUMNS) * pack_bytes(LEVEL_COLUMNS, w->k, reference);
-    const u8 *from = w->packed + tile_row;
+    bool plain = w->format == OPS_BF16 || w->format == OPS_F32, wide = w->format == OPS_F32;
+    u64 strip_bytes = plain ? pack_bytes(LEVEL_COLUMNS, w->k, wide)
+                            : format_strip_bytes(w->format, w->k);
+    const u8 *from = w->packed + j / LEVEL_COLUMNS * strip_bytes;
     u32 c = j % LEVEL_COLUMNS;
     for (u32 t = 0; t < padded; t++) {
         u64 line = (u64)(t / 2) * LEVEL_BLOCK;
-        u64 at = reference ? line + (t % 2) * LEVEL_COLUMNS + c : line + c * 2 + t % 2;
-        to[t] = t < w->k ? stored(from, at, reference) : 0.0f;
+        u64 at = wide ? line + (t % 2) * LEVEL_COLUMNS + c : line + c * 2 + t % 2;
+        to[t] = t >= w->k ? 0.0f : plain ? stored(from, at, wide)
+                                         : maths_round_bf16(format_value(w, from, c, t));
     }
 }
 
@@ -79,12 +83,72 @@ static void scalar_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile
     f32 column[padded], row[padded];
     for (u32 t = 0; t < padded; t++) row[t] = 0.0f;
     for (u32 j = tile_lo * LEVEL_COLUMNS; j < MIN(tile_hi * LEVEL_COLUMNS, n); j++) {
-        unpack_column(p->w, j, column, padded, reference);
+        unpack_column(p->w, j, column, padded);
         for (u32 r = lo; r < hi; r++) {
             f32 s = 0.0f;
             memcpy(row, (const f32 *)p->x + (u64)r * k, k * sizeof(f32));
             for (u32 t = 0; t < padded; t += LEVEL_BLOCK) s = add_block(s, row + t, column + t);
             ((f32 *)p->y)[(u64)r * n + j] = p->y_f32 ? s : rounded(s, reference);
+        }
+    }
+}
+
+static void scalar_expand(const struct ops_matrix *w, u32 tile, u32 lo, u32 hi, u8 *out)
+{
+    const u8 *strip = w->packed + tile * format_strip_bytes(w->format, w->k);
+    for (u32 t = lo * LEVEL_BLOCK; t < hi * LEVEL_BLOCK; t++)
+        for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
+            f32 value = t < w->k ? format_value(w, strip, c, t) : 0.0f;
+            store(out + (u64)(t / 2 - lo * LEVEL_BLOCK / 2) * LEVEL_BLOCK * 2, c * 2 + t % 2,
+                  value, false);
+        }
+}
+
+/* d = max |x| / 127, q = x (1 / d) to the nearest integer; d 0 or not finite: 0. */
+static void scalar_int8_ready(const struct ops_product *p, u32 lo, u32 hi)
+{
+    struct level_int8 to = level_int8_at(p);
+    u64 blocks = p->w->k / LEVEL_BLOCK;
+    for (u64 b = lo * blocks; b < hi * blocks; b++) {
+        const f32 *x = (const f32 *)p->x + b * LEVEL_BLOCK;
+        i8 *q = to.q + b * LEVEL_BLOCK;
+        u32 most = 0;
+        i32 sum = 0;
+        for (u32 i = 0; i < LEVEL_BLOCK; i++) most = MAX(most, maths_bits(x[i]) & 0x7fffffffu);
+        f32 d = maths_float(most) / 127.0f;
+        bool none = d == 0.0f || most >= 0x7f800000u;
+        f32 inverse = none ? 0.0f : 1.0f / d;
+        for (u32 i = 0; i < LEVEL_BLOCK; i++) {
+            q[i] = none ? 0 : (i8)((x[i] * inverse + LEVEL_RINT) - LEVEL_RINT);
+            sum += q[i];
+        }
+        to.d[b] = d;
+        to.sum[b] = -128 * sum;
+    }
+}
+
+static void scalar_int8_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo,
+                                u32 tile_hi)
+{
+    struct level_int8 x = level_int8_at(p);
+    u32 n = p->w->n, blocks = p->w->k / LEVEL_BLOCK, part;
+    for (u32 j = tile_lo * LEVEL_COLUMNS; j < MIN(tile_hi * LEVEL_COLUMNS, n); j++) {
+        u64 strip_bytes = format_strip_bytes(p->w->format, p->w->k);
+        const u8 *strip = p->w->packed + j / LEVEL_COLUMNS * strip_bytes;
+        u32 c = j % LEVEL_COLUMNS;
+        for (u32 r = lo; r < hi; r++) {
+            f32 s = 0.0f;
+            for (u32 b = 0; b < blocks; b++) {
+                const i8 *tile = (const i8 *)format_tile(p->w, strip, b);
+                const u8 *d = format_head(p->w, strip, b, &part) + 2 * c;
+                const i8 *q = x.q + ((u64)r * blocks + b) * LEVEL_BLOCK;
+                i32 sum = 0;
+                for (u32 t = 0; t < LEVEL_BLOCK; t++)
+                    sum += q[t] * tile[t / 4 * LEVEL_COLUMNS * 4 + c * 4 + t % 4];
+                f32 scale = x.d[(u64)r * blocks + b] * maths_from_f16((u16)(d[0] | d[1] << 8));
+                s = s + (f32)sum * scale;
+            }
+            ((f32 *)p->y)[(u64)r * n + j] = p->y_f32 ? s : rounded(s, false);
         }
     }
 }
@@ -395,6 +459,9 @@ static void scalar_gdn_out(const struct ops_gdn *p, const struct level_gdn_work 
 const struct cpu_level scalar_level = {
     .name = "scalar",
     .product = scalar_product,
+    .expand = scalar_expand,
+    .int8_ready = scalar_int8_ready,
+    .int8_product = scalar_int8_product,
     .rms_norm = scalar_rms_norm,
     .residual = scalar_residual,
     .glu = scalar_glu,

@@ -30,12 +30,12 @@ static f64 now_s(void)
 static void bench_product(const struct ops *ops, u32 n, u32 k, u32 rows)
 {
     /* Enough copies that a decode round streams its weights from memory, not from a cache. */
-    u32 copies = rows <= 16 ? (u32)(256 * MIB / ops->pack_bytes(n, k)) : 1;
-    struct ops_matrix *m = malloc(copies * sizeof *m);
     bf16 *w = zeroed((u64)n * k * 2);
     for (u64 i = 0; i < (u64)n * k; i++) w[i] = maths_to_bf16(random_f32(0.1f));
     struct ops_pack_source source = { .data = (u8 *)w, .type = OPS_BF16, .n = n, .k = k };
-    u64 bytes = ops->pack_bytes(n, k);
+    u64 bytes = ops->pack_bytes(&source);
+    u32 copies = rows <= 16 ? (u32)(256 * MIB / bytes) : 1;
+    struct ops_matrix *m = malloc(copies * sizeof *m);
     u8 *packed = zeroed(bytes * copies);
     for (u32 i = 0; i < copies; i++)
         CHECK_OK(ops->pack(&source, packed + bytes * i, &m[i]));

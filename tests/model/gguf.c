@@ -20,7 +20,7 @@ static void run(const char *path, bool reference, struct outcome *out)
     u64 rows;
     for (u32 i = 0; i < ROWS; i++) ids[i] = i * 37 % 480;
     rig_open(&(struct rig){ .dir = path, .block_rows = 16, .grid_rows = 64, .threads = 2,
-                            .reference = reference });
+                            .reference = reference, .arithmetic = OPS_EXPANDED });
     struct forward_span span = { 0, ROWS, ids, ROWS };
     CHECK_EQ(forward_vocab(), VOCAB);
     CHECK_OK(slot_grow(0, ROWS));

@@ -12,10 +12,10 @@ static const u32 splits[] = { 1, 2, 3, 16, 64, 1000, 0 };
 
 static void pack_case(const struct ops *ops, const struct product_case *c, struct ops_matrix *m)
 {
-    u8 *to = zeroed(ops->pack_bytes(c->n, c->k));
-    memset(to, 0xff, ops->pack_bytes(c->n, c->k));
+    u8 *to = zeroed(ops->pack_bytes(&c->source));
+    memset(to, 0xff, ops->pack_bytes(&c->source));
     CHECK_OK(ops->pack(&c->source, to, m));
-    CHECK_EQ(m->packed_bytes, ops->pack_bytes(c->n, c->k));
+    CHECK_EQ(m->packed_bytes, ops->pack_bytes(&c->source));
 }
 
 static void run_rows(const struct ops *ops, const struct product_case *c, f32 *y, u32 split)
@@ -142,9 +142,9 @@ TEST(a_block_fp8_value_is_code_times_its_own_scale)
     x[130] = 1.0f;
     x[3] = 1.0f;
     CHECK_OK(cpu_open(&ops, 1, NULL, false));
-    u8 *to = zeroed(ops.pack_bytes(N, K));
     struct ops_pack_source source = { .data = codes, .type = OPS_FP8_BLOCK, .scale = (u8 *)scale,
                                       .scale_type = OPS_F32, .n = N, .k = K };
+    u8 *to = zeroed(ops.pack_bytes(&source));
     CHECK_OK(ops.pack(&source, to, &m));
     void *work = zeroed(ops.product_work_bytes(1, K));
     CHECK_OK(ops.product(&(struct ops_product){ .w = &m, .x = x, .y = y, .rows = 1,

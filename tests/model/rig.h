@@ -21,6 +21,7 @@ struct rig {
     u64  ctx_rows;
     u32  verify_rows;
     bool reference;
+    enum ops_arithmetic arithmetic;     /* unless reference                                   */
 };
 
 static struct model_room rig_room;
@@ -30,7 +31,7 @@ static enum err rig_try(const struct rig *r)
     struct model_setup setup = {
         .dir = r->dir, .block_rows = r->block_rows, .grid_rows = r->grid_rows,
         .backend = { .level = r->level, .threads = r->threads == 0 ? 1 : r->threads,
-                     .reference = r->reference },
+                     .arithmetic = r->reference ? OPS_REFERENCE : r->arithmetic },
     };
     struct arena_decl decl[MODEL_DECL_CAP];
     rig_room = (struct model_room){
