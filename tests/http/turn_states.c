@@ -418,10 +418,12 @@ TEST(commands_are_answered_between_passes)
     CHECK(strstr(text, "anchors") != NULL);
     free(text);
     text = command(COMMAND_CLEAR, "chat b", "");
-    CHECK_STR(text, "{\"records\":0}");
+    CHECK_STR(text, "{\"records\":0,\"bytes\":{\"resident\":0,\"pin\":0,\"park\":0,\"store\":0,"
+              "\"disk\":0,\"spill\":0}}");
     free(text);
     text = command(COMMAND_CLEAR, "chat a", "all");
-    CHECK_STR(text, "{\"records\":1}");
+    CHECK(strstr(text, "{\"records\":1,\"bytes\":{\"resident\":") == text);
+    CHECK(strstr(text, "\"resident\":0") == NULL);
     free(text);
     CHECK_EQ(record_count(), 0);
     CHECK_EQ(arena_blocks_used(state_blocks_arena()), 0);
