@@ -34,6 +34,7 @@ static const struct profile_key flags[] = {
     { "layers", "tiny", KEY_COUNT32, FIELD(layers), 0, 0, 1024, NULL, "0", "0 = tiny's own" },
     { "hidden", "tiny", KEY_COUNT32, FIELD(hidden), 0, 0, 65536, NULL, "0", "0 = tiny's own" },
     { "seed", "tiny", KEY_COUNT64, FIELD(tiny_seed), 0, 0, 0x1p62, NULL, "1", "of the weights" },
+    { "mtp", "tiny", KEY_SWITCH, FIELD(tiny_mtp), 0, 0, 0, NULL, "off", "with a draft head" },
     { "url", "mem", KEY_TEXT, FIELD(url), 0, 0, 0, NULL, "http://127.0.0.1:8080",
       "the server asked" },
     { "format", "mem", KEY_WORD, FIELD(format), 0, 0, 0,

@@ -41,6 +41,7 @@ struct options {
     char family[PROFILE_WORD_BYTES];
     u32  layers, hidden;                /* 0: the tiny model's own                               */
     u64  tiny_seed;
+    bool tiny_mtp;
     char path[OPTIONS_PATH_CAP][PROFILE_PATH_BYTES];    /* words without dashes: tiny DIR        */
     u32  path_count;
 

@@ -14,18 +14,20 @@
 
 #include "arena/arena.h"
 #include "arena/scratch.h"
+#include "model/draft.h"
 #include "model/family/family.h"
+#include "model/inside.h"
 #include "model/slot.h"
 #include "model/weights.h"
 
-enum { SCRATCH_ALIGN = 256, LOGIT_SLAB = 32 };
+enum { SCRATCH_ALIGN = 256 };
 
 static struct {
     const struct model_shape *shape;
     const struct ops *ops;
     u32 arena, rows_max, verify_rows;
     u64 scratch_bytes;
-    u8 *kept;                       /* of a verification: by delta layer raw, a, b            */
+    u8 *kept;                       /* of a verification: by delta layer raw, a, b; hiddens   */
     u64 kept_bytes[3];              /* of a layer's raw, a, b in the last one                 */
     struct held { u32 slot, lo, count; } held[FORWARD_SPAN_CAP];
     u32 held_count;                 /* spans of it that are still only looked at              */
@@ -33,27 +35,20 @@ static struct {
 } room;
 
 /* ---------------------------------------------------------------- scratch */
-enum buffer {
-    BUFFER_X, BUFFER_U, BUFFER_O, BUFFER_WORK,          /* the batch's                        */
-    BUFFER_RAW, BUFFER_CONV, BUFFER_Z, BUFFER_A, BUFFER_B, BUFFER_GDN, BUFFER_GDN_WORK,
-    BUFFER_QG, BUFFER_K, BUFFER_V, BUFFER_Q, BUFFER_ATTN, BUFFER_ATTN_WORK,
-    BUFFER_GATE, BUFFER_UP, BUFFER_GLU,
-    BUFFER_LAST, BUFFER_NORMED, BUFFER_LOGITS,
-    BUFFER_COUNT
-};
 /* Stages share the bytes behind the batch's buffers: first and last buffer of each. */
-static const struct { u32 first, last; } STAGES[] = {
-    { BUFFER_RAW, BUFFER_GDN_WORK }, { BUFFER_QG, BUFFER_ATTN_WORK }, { BUFFER_GATE, BUFFER_GLU },
-    { BUFFER_LAST, BUFFER_LOGITS },
+static const struct { u32 first, last; } STAGES[STAGE_COUNT] = {
+    [STAGE_ROWS] = { BUFFER_X, BUFFER_WORK }, [STAGE_GDN] = { BUFFER_RAW, BUFFER_GDN_WORK },
+    [STAGE_ATTN] = { BUFFER_QG, BUFFER_ATTN_WORK }, [STAGE_MLP] = { BUFFER_GATE, BUFFER_GLU },
+    [STAGE_LOGITS] = { BUFFER_LAST, BUFFER_LOGITS },
+    [STAGE_JOIN] = { BUFFER_EMBED, BUFFER_JOIN },
 };
-enum { STAGE_GDN, STAGE_ATTN, STAGE_MLP, STAGE_LOGITS };
 
 static void sizes_of(const struct model_shape *s, const struct ops *ops, u32 block_rows, u32 rows,
                      u32 logit_rows, u64 bytes[BUFFER_COUNT])
 {
     u64 act = (u64)ops->act_bytes * rows, q = (u64)s->nh * s->d, kv = (u64)s->nkv * s->d;
-    u64 inner = (u64)s->hv * s->dv, slab = MIN(logit_rows, LOGIT_SLAB);
-    u64 k_most = MAX(MAX(s->hidden, s->ffn), MAX(q, inner));
+    u64 inner = (u64)s->hv * s->dv, slab = MIN(logit_rows, FORWARD_LOGIT_SLAB);
+    u64 k_most = MAX(MAX(s->draft ? 2 * s->hidden : s->hidden, s->ffn), MAX(q, inner));
     bytes[BUFFER_X] = bytes[BUFFER_U] = bytes[BUFFER_O] = act * s->hidden;
     bytes[BUFFER_WORK] = ops->product_work_bytes(rows, (u32)k_most);
     bytes[BUFFER_RAW] = bytes[BUFFER_CONV] = act * s->conv_channels;
@@ -67,6 +62,8 @@ static void sizes_of(const struct model_shape *s, const struct ops *ops, u32 blo
     bytes[BUFFER_GATE] = bytes[BUFFER_UP] = bytes[BUFFER_GLU] = act * s->ffn;
     bytes[BUFFER_LAST] = bytes[BUFFER_NORMED] = (u64)ops->act_bytes * slab * s->hidden;
     bytes[BUFFER_LOGITS] = sizeof(f32) * slab * s->vocab;
+    bytes[BUFFER_EMBED] = s->draft ? act * s->hidden : 0;
+    bytes[BUFFER_JOIN] = s->draft ? 2 * act * s->hidden : 0;
     for (u32 i = 0; i < BUFFER_COUNT; i++) bytes[i] = ALIGN_UP(bytes[i], SCRATCH_ALIGN);
 }
 
@@ -75,7 +72,7 @@ u64 forward_scratch_need(const struct model_shape *shape, const struct ops *ops,
 {
     u64 bytes[BUFFER_COUNT], most = 0;
     sizes_of(shape, ops, block_rows, rows, logit_rows, bytes);
-    for (u32 i = 0; i < COUNT_OF(STAGES); i++) {
+    for (u32 i = STAGE_ROWS + 1; i < STAGE_COUNT; i++) {
         u64 sum = 0;
         for (u32 b = STAGES[i].first; b <= STAGES[i].last; b++) sum += bytes[b];
         most = MAX(most, sum);
@@ -99,16 +96,21 @@ static u64 kept_sizes(const struct model_shape *s, const struct ops *ops, u32 ro
 
 u64 forward_verify_need(const struct model_shape *shape, const struct ops *ops, u32 rows)
 {
-    u64 bytes[3];
-    return rows == 0 ? 0 : shape->gdn_count * kept_sizes(shape, ops, rows, bytes);
+    u64 bytes[3], hidden = shape->draft ? (u64)ops->act_bytes * rows * shape->hidden : 0;
+    if (rows == 0) return 0;
+    return shape->gdn_count * kept_sizes(shape, ops, rows, bytes) + ALIGN_UP(hidden, SCRATCH_ALIGN);
 }
 
-static enum err push(const u64 bytes[BUFFER_COUNT], u32 first, u32 last, u8 *at[BUFFER_COUNT])
+enum err forward_push(struct forward_batch *b, enum forward_stage stage)
 {
-    for (u32 b = first; b <= last; b++)
-        if (bytes[b] > 0) TRY(arena_scratch_push(room.arena, bytes[b], &at[b]));
+    for (u32 i = STAGES[stage].first; i <= STAGES[stage].last; i++)
+        if (b->bytes[i] > 0) TRY(arena_scratch_push(room.arena, b->bytes[i], &b->at[i]));
     return OK;
 }
+
+u64 forward_mark(void) { return arena_scratch_mark(room.arena); }
+
+void forward_rewind(u64 mark) { arena_scratch_rewind(room.arena, mark); }
 
 enum err forward_open(const struct model_shape *shape, const struct ops *ops, u32 scratch_arena,
                       u32 rows_max, u32 verify_rows)
@@ -128,11 +130,16 @@ enum err forward_open(const struct model_shape *shape, const struct ops *ops, u3
     u64 mark = arena_scratch_mark(scratch_arena);
     TRY(arena_scratch_push(scratch_arena, room.scratch_bytes, &whole));
     arena_scratch_rewind(scratch_arena, mark);
+    draft_open(shape, ops);
     room.open = true;
     return OK;
 }
 
-void forward_close(void) { room.open = false; }
+void forward_close(void)
+{
+    draft_close();
+    room.open = false;
+}
 
 u32 forward_rows_max(void) { return room.rows_max; }
 
@@ -143,16 +150,8 @@ u32 forward_vocab(void) { return room.shape->vocab; }
 bool forward_row_invariant(void) { return room.ops->row_invariant; }
 
 /* ---------------------------------------------------------------- a layer */
-struct batch {
-    const struct forward_span *given;
-    struct ops_span span[FORWARD_SPAN_CAP];
-    u32 span_count, rows;
-    bool verify;                    /* spans of more than a row hold                          */
-    u64 bytes[BUFFER_COUNT];
-    u8 *at[BUFFER_COUNT];
-};
-
-static enum err product(const struct batch *b, u32 layer, enum family_role role, u32 x, u32 y)
+enum err forward_product(const struct forward_batch *b, u32 layer, enum family_role role, u32 x,
+                         u32 y)
 {
     struct ops_product p = { .w = weights_matrix(layer, role), .x = b->at[x], .y = b->at[y],
                              .rows = b->rows, .work = b->at[BUFFER_WORK] };
@@ -165,47 +164,65 @@ static struct ops_strip strip_of(u32 view, u32 plane)
     return (struct ops_strip){ v->offset_bytes + plane * v->strip_bytes, v->row_bytes };
 }
 
-/* u -> o by attention: K and V rows stored first, then every row reads what is stored. */
-static enum err attention(struct batch *b, u32 layer)
+/* Row t of a draft head's views is turned at the position of row t - 1; its row 0 is never seen. */
+struct ops_attn_rows forward_attn_rows(const struct forward_batch *b, u32 layer)
+{
+    const struct model_shape *s = room.shape;
+    bool draft = layer > s->layer_count;
+    u32 plane = draft ? 0 : s->layer[layer].index;
+    return (struct ops_attn_rows){
+        .k = b->at[BUFFER_K], .v = b->at[BUFFER_V],
+        .k_scale = weights_vector(layer, ROLE_K_NORM),
+        .k_strip = strip_of(draft ? FAMILY_VIEW_DRAFT_K : FAMILY_VIEW_K, plane),
+        .v_strip = strip_of(draft ? FAMILY_VIEW_DRAFT_V : FAMILY_VIEW_V, plane),
+        .span = b->span, .span_count = b->span_count, .rows = b->rows, .nkv = s->nkv, .d = s->d,
+        .rot = s->rot, .block_rows = state_shape()->block_rows, .back = draft, .eps = s->eps,
+        .inv_freq = s->inv_freq,
+    };
+}
+
+/* K and V rows stored first, then every row reads what is stored. */
+enum err forward_attention(struct forward_batch *b, u32 layer)
 {
     const struct model_shape *s = room.shape;
     const struct ops *ops = room.ops;
-    u32 plane = s->layer[layer].index;
-    TRY(push(b->bytes, STAGES[STAGE_ATTN].first, STAGES[STAGE_ATTN].last, b->at));
-    TRY(product(b, layer, ROLE_Q, BUFFER_U, BUFFER_QG));
-    TRY(product(b, layer, ROLE_K, BUFFER_U, BUFFER_K));
-    TRY(product(b, layer, ROLE_V, BUFFER_U, BUFFER_V));
-    struct ops_attn_rows rows = {
-        .qg = b->at[BUFFER_QG], .k = b->at[BUFFER_K], .v = b->at[BUFFER_V],
-        .q_scale = weights_vector(layer, ROLE_Q_NORM),
-        .k_scale = weights_vector(layer, ROLE_K_NORM), .q_out = b->at[BUFFER_Q],
-        .k_strip = strip_of(FAMILY_VIEW_K, plane), .v_strip = strip_of(FAMILY_VIEW_V, plane),
-        .span = b->span, .span_count = b->span_count, .rows = b->rows,
-        .nh = s->nh, .nkv = s->nkv, .d = s->d, .rot = s->rot,
-        .block_rows = state_shape()->block_rows, .eps = s->eps, .inv_freq = s->inv_freq,
-    };
+    TRY(forward_push(b, STAGE_ATTN));
+    TRY(forward_product(b, layer, ROLE_Q, BUFFER_U, BUFFER_QG));
+    TRY(forward_product(b, layer, ROLE_K, BUFFER_U, BUFFER_K));
+    TRY(forward_product(b, layer, ROLE_V, BUFFER_U, BUFFER_V));
+    struct ops_attn_rows rows = forward_attn_rows(b, layer);
+    rows.nh = s->nh;
+    rows.qg = b->at[BUFFER_QG];
+    rows.q_scale = weights_vector(layer, ROLE_Q_NORM);
+    rows.q_out = b->at[BUFFER_Q];
     TRY(ops->attn_rows(&rows));
     struct ops_attn attn = {
         .q = b->at[BUFFER_Q], .qg = b->at[BUFFER_QG], .y = b->at[BUFFER_ATTN],
         .k_strip = rows.k_strip, .v_strip = rows.v_strip, .span = b->span,
         .span_count = b->span_count, .rows = b->rows, .nh = s->nh, .nkv = s->nkv, .d = s->d,
-        .block_rows = rows.block_rows, .work = b->at[BUFFER_ATTN_WORK],
+        .block_rows = rows.block_rows, .blind = rows.back, .work = b->at[BUFFER_ATTN_WORK],
     };
     TRY(ops->attn(&attn));
-    return product(b, layer, ROLE_O, BUFFER_ATTN, BUFFER_O);
+    return forward_product(b, layer, ROLE_O, BUFFER_ATTN, BUFFER_O);
+}
+
+/* What is kept of a verification for delta layer `index`; behind the last: hidden rows. */
+static u8 *kept_at(u32 index)
+{
+    return room.kept + index * (room.kept_bytes[0] + room.kept_bytes[1] + room.kept_bytes[2]);
 }
 
 /* A verification's raw rows, a and b of a delta layer stand in what is kept. */
-static void keep(struct batch *b, u32 index)
+static void keep(struct forward_batch *b, u32 index)
 {
-    u8 *at = room.kept + index * (room.kept_bytes[0] + room.kept_bytes[1] + room.kept_bytes[2]);
+    u8 *at = kept_at(index);
     b->at[BUFFER_RAW] = at;
     b->at[BUFFER_A] = at + room.kept_bytes[0];
     b->at[BUFFER_B] = b->at[BUFFER_A] + room.kept_bytes[1];
 }
 
 /* Convolution and delta rule over raw rows, a and b: tail and S of each span's sections move on. */
-static enum err rule(struct batch *b, u32 layer, void *out)
+static enum err rule(struct forward_batch *b, u32 layer, void *out)
 {
     const struct model_shape *s = room.shape;
     const struct state_section *section = state_shape()->section;
@@ -230,31 +247,30 @@ static enum err rule(struct batch *b, u32 layer, void *out)
 }
 
 /* u -> o by the gated delta rule. */
-static enum err delta(struct batch *b, u32 layer)
+static enum err delta(struct forward_batch *b, u32 layer)
 {
-    TRY(push(b->bytes, STAGES[STAGE_GDN].first, STAGES[STAGE_GDN].last, b->at));
+    TRY(forward_push(b, STAGE_GDN));
     if (b->verify) keep(b, room.shape->layer[layer].index);
-    TRY(product(b, layer, ROLE_GDN_QKV, BUFFER_U, BUFFER_RAW));
-    TRY(product(b, layer, ROLE_GDN_Z, BUFFER_U, BUFFER_Z));
-    TRY(product(b, layer, ROLE_GDN_A, BUFFER_U, BUFFER_A));
-    TRY(product(b, layer, ROLE_GDN_B, BUFFER_U, BUFFER_B));
+    TRY(forward_product(b, layer, ROLE_GDN_QKV, BUFFER_U, BUFFER_RAW));
+    TRY(forward_product(b, layer, ROLE_GDN_Z, BUFFER_U, BUFFER_Z));
+    TRY(forward_product(b, layer, ROLE_GDN_A, BUFFER_U, BUFFER_A));
+    TRY(forward_product(b, layer, ROLE_GDN_B, BUFFER_U, BUFFER_B));
     TRY(rule(b, layer, b->at[BUFFER_GDN]));
-    return product(b, layer, ROLE_GDN_OUT, BUFFER_GDN, BUFFER_O);
+    return forward_product(b, layer, ROLE_GDN_OUT, BUFFER_GDN, BUFFER_O);
 }
 
-static enum err mlp(struct batch *b, u32 layer)
+enum err forward_mlp(struct forward_batch *b, u32 layer)
 {
-    TRY(push(b->bytes, STAGES[STAGE_MLP].first, STAGES[STAGE_MLP].last, b->at));
-    TRY(product(b, layer, ROLE_MLP_GATE, BUFFER_U, BUFFER_GATE));
-    TRY(product(b, layer, ROLE_MLP_UP, BUFFER_U, BUFFER_UP));
+    TRY(forward_push(b, STAGE_MLP));
+    TRY(forward_product(b, layer, ROLE_MLP_GATE, BUFFER_U, BUFFER_GATE));
+    TRY(forward_product(b, layer, ROLE_MLP_UP, BUFFER_U, BUFFER_UP));
     TRY(room.ops->glu(b->at[BUFFER_GATE], b->at[BUFFER_UP], b->at[BUFFER_GLU],
                       (u64)b->rows * room.shape->ffn));
-    return product(b, layer, ROLE_MLP_DOWN, BUFFER_GLU, BUFFER_O);
+    return forward_product(b, layer, ROLE_MLP_DOWN, BUFFER_GLU, BUFFER_O);
 }
 
-/* x += block(N1(x)), then back to the batch's own scratch. */
-static enum err half_layer(struct batch *b, u32 layer, enum family_role norm,
-                           enum err (*block)(struct batch *, u32))
+enum err forward_half(struct forward_batch *b, u32 layer, enum family_role norm,
+                      enum err (*block)(struct forward_batch *, u32))
 {
     const struct model_shape *s = room.shape;
     u64 mark = arena_scratch_mark(room.arena);
@@ -267,8 +283,13 @@ static enum err half_layer(struct batch *b, u32 layer, enum family_role norm,
 }
 
 /* ---------------------------------------------------------------- a batch */
+void forward_sizes(struct forward_batch *b, u32 logit_rows)
+{
+    sizes_of(room.shape, room.ops, state_shape()->block_rows, b->rows, logit_rows, b->bytes);
+}
+
 static enum err batch_build(const struct forward_span *span, u32 span_count, bool verify,
-                            struct batch *b)
+                            struct forward_batch *b)
 {
     memset(b, 0, sizeof *b);
     ASSERT(span_count > 0 && span_count <= FORWARD_SPAN_CAP);
@@ -291,11 +312,11 @@ static enum err batch_build(const struct forward_span *span, u32 span_count, boo
         wanted += span[i].logits_count;
     }
     ASSERT(b->rows <= room.rows_max);
-    sizes_of(room.shape, room.ops, state_shape()->block_rows, b->rows, wanted, b->bytes);
-    return push(b->bytes, BUFFER_X, BUFFER_WORK, b->at);
+    forward_sizes(b, wanted);
+    return forward_push(b, STAGE_ROWS);
 }
 
-static enum err embed(struct batch *b)
+static enum err embed(struct forward_batch *b)
 {
     enum ops_source type;
     const u8 *rows = weights_table(&type);
@@ -310,7 +331,7 @@ static enum err embed(struct batch *b)
 }
 
 /* Logits of `count` rows of the batch, [count][vocab] of the host. */
-static enum err slab_logits(struct batch *b, const u32 *rows, u32 count, f32 *logits)
+static enum err slab_logits(struct forward_batch *b, const u32 *rows, u32 count, f32 *logits)
 {
     const struct model_shape *s = room.shape;
     const struct ops *ops = room.ops;
@@ -327,14 +348,14 @@ static enum err slab_logits(struct batch *b, const u32 *rows, u32 count, f32 *lo
 }
 
 /* The wanted rows' logits, a slab at a time, in batch order. */
-static enum err head(struct batch *b, f32 *logits)
+static enum err head(struct forward_batch *b, f32 *logits)
 {
-    u32 slab[LOGIT_SLAB], count = 0;
-    TRY(push(b->bytes, STAGES[STAGE_LOGITS].first, STAGES[STAGE_LOGITS].last, b->at));
+    u32 slab[FORWARD_LOGIT_SLAB], count = 0;
+    TRY(forward_push(b, STAGE_LOGITS));
     for (u32 i = 0; i < b->span_count; i++) {
         for (u32 k = b->given[i].logits_count; k > 0; k--) {
             slab[count++] = b->span[i].hi - k;
-            if (count < LOGIT_SLAB) continue;
+            if (count < FORWARD_LOGIT_SLAB) continue;
             TRY(slab_logits(b, slab, count, logits));
             logits += (u64)count * room.shape->vocab;
             count = 0;
@@ -343,22 +364,23 @@ static enum err head(struct batch *b, f32 *logits)
     return count == 0 ? OK : slab_logits(b, slab, count, logits);
 }
 
-static enum err run(struct batch *b, f32 *logits, bool wanted)
+static enum err run(struct forward_batch *b, f32 *logits, bool wanted)
 {
     TRY(embed(b));
     for (u32 layer = 0; layer < room.shape->layer_count; layer++) {
         bool full = room.shape->layer[layer].kind == LAYER_ATTENTION;
-        TRY(half_layer(b, layer, ROLE_IN_NORM, full ? attention : delta));
-        TRY(half_layer(b, layer, ROLE_POST_NORM, mlp));
+        TRY(forward_half(b, layer, ROLE_IN_NORM, full ? forward_attention : delta));
+        TRY(forward_half(b, layer, ROLE_POST_NORM, forward_mlp));
     }
     if (wanted) TRY(head(b, logits));
+    if (room.shape->draft) TRY(draft_rows(b));
     return room.ops->sync();
 }
 
 /* A batch from its spans to its logits; slots whose spans don't hold have moved on. */
 static enum err forward(const struct forward_span *span, u32 span_count, bool verify, f32 *logits)
 {
-    struct batch batch;
+    struct forward_batch batch;
     bool wanted = false;
     ASSERT(room.open);
     u64 mark = arena_scratch_mark(room.arena);
@@ -368,6 +390,7 @@ static enum err forward(const struct forward_span *span, u32 span_count, bool ve
     if (batch.verify) {
         ASSERT(batch.rows <= room.verify_rows);
         kept_sizes(room.shape, room.ops, batch.rows, room.kept_bytes);
+        batch.hidden = kept_at(room.shape->gdn_count);
         room.held_count = 0;
     }
     if (err == OK) err = run(&batch, logits, wanted);
@@ -396,12 +419,12 @@ static enum err move_on(const struct held *held, u32 rows)
 {
     const struct model_shape *s = room.shape;
     const struct slot_row *slot = slot_row(held->slot);
-    struct batch b = { .span_count = 1, .rows = rows };
+    struct forward_batch b = { .span_count = 1, .rows = rows };
     b.span[0] = (struct ops_span){
         .hi = rows, .pos = slot->len,
         .sections = arena_slots_addr(state_sections_arena(), slot->unit) };
-    sizes_of(s, room.ops, state_shape()->block_rows, rows, 0, b.bytes);
-    TRY(push(b.bytes, STAGES[STAGE_GDN].first, STAGES[STAGE_GDN].last, b.at));
+    forward_sizes(&b, 0);
+    TRY(forward_push(&b, STAGE_GDN));
     for (u32 layer = 0; layer < s->layer_count; layer++) {
         if (s->layer[layer].kind != LAYER_GDN) continue;
         u64 from = (u64)held->lo * room.ops->act_bytes;
@@ -411,6 +434,7 @@ static enum err move_on(const struct held *held, u32 rows)
         b.at[BUFFER_B] += from * s->hv;
         TRY(rule(&b, layer, NULL));
     }
+    if (s->draft) TRY(draft_accept(&b.span[0], kept_at(s->gdn_count), held->lo + rows - 1));
     return room.ops->sync();
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arena/base/log.h"
 #include "model/family/family.h"
 #include "model/forward.h"
 #include "model/shape_gguf.h"
@@ -40,6 +41,39 @@ static void name_model(const char *dir)
              slash == NULL || slash[1] == 0 ? model.files.dir : slash + 1);
 }
 
+/* Why the checkpoint's draft head can't be loaded; OK: shape.draft says whether it is wanted. */
+static enum err draft_choose(enum model_draft draft, struct model_shape *s)
+{
+    const char *key = model.files.gguf[0] != 0 ? "qwen35.nextn_predict_layers"
+                                               : "mtp_num_hidden_layers";
+    if (draft == MODEL_DRAFT_OFF || (draft == MODEL_DRAFT_AUTO && s->mtp_layers == 0)) return OK;
+    if (s->mtp_layers != 1)
+        return fail(ERR_UNSUPPORTED, "%s: %s is %u; --draft mtp takes a head of 1 layer",
+                    model.name, key, s->mtp_layers);
+    if (s->mtp_embeddings)
+        return fail(ERR_UNSUPPORTED, "%s: its draft head has an embedding of its own "
+                    "(mtp_use_dedicated_embeddings); --draft mtp takes one that has none",
+                    model.name);
+    s->draft = true;
+    return OK;
+}
+
+/* Every tensor found, those of the draft head if it is wanted and there. */
+static enum err scan(enum model_draft draft, const struct family *family)
+{
+    enum err err = draft_choose(draft, &model.shape);
+    if (err == OK) err = weights_scan(&model.files, &model.shape, family);
+    bool without = draft == MODEL_DRAFT_AUTO &&
+                   (err == ERR_UNSUPPORTED || (err == ERR_NOT_FOUND && model.shape.draft));
+    if (!without) return err;
+    char why[sizeof err_last()->text];
+    snprintf(why, sizeof why, "%s", err_last()->text);
+    model.shape.draft = false;
+    TRY(weights_scan(&model.files, &model.shape, family));
+    log_line(LOG_LEVEL_WARN, "draft: no head is loaded: %s", why);
+    return OK;
+}
+
 static enum err open_all(const struct model_setup *setup)
 {
     u32 b = setup->block_rows == 0 ? MODEL_BLOCK_ROWS : setup->block_rows;
@@ -54,8 +88,8 @@ static enum err open_all(const struct model_setup *setup)
     ASSERT(family != NULL);                     /* shape_load refuses what has none           */
     TRY(backend_open(&setup->backend, &model.ops));
     model.stage = BACKEND;
+    TRY(scan(setup->draft, family));
     TRY(family->fill(&model.shape, b, g, model.ops.store_bytes, &model.layout));
-    TRY(weights_scan(&model.files, &model.shape, family));
     model.ops.arithmetic_id = weights_arithmetic(&model.ops);
     model.stage = SCANNED;
     return OK;

@@ -23,8 +23,13 @@ enum {
     MODEL_BLOCK_ROWS = 256, MODEL_GRID_ROWS = 1024, MODEL_CHUNK_ROWS = 1024,
 };
 
+/* The checkpoint's draft head: not loaded; loaded if there is one (a head of another make, or that
+ * the files lack, is left out with a line in the log); loaded, or the model isn't opened. */
+enum model_draft { MODEL_DRAFT_OFF, MODEL_DRAFT_AUTO, MODEL_DRAFT_MTP };
+
 struct model_setup {
     const char *dir;                    /* a folder or FILE.gguf; NULL: the embedded model    */
+    enum model_draft draft;
     struct backend_choice backend;
     u32 block_rows, grid_rows;          /* B, G; 0: the constants above                       */
     u32 chunk_rows;                     /* most rows a batch; 0: the constant above           */

@@ -96,7 +96,7 @@ struct ops_product {            /* y[r, j] = order32(x[r, :], W[j, :]), r < rows
     void       *work;           /* ops.product_work_bytes                                     */
 };
 
-struct ops_attn_rows {          /* split, norm, rope; K and V rows stored                     */
+struct ops_attn_rows {          /* split, norm, rope; K and V rows stored; nh 0: those alone  */
     const void *qg;             /* act [rows, nh, 2d]: per head d of query, then d of gate    */
     const void *k, *v;          /* act [rows, nkv, d]                                         */
     const f32  *q_scale, *k_scale;      /* [d] 1 + weight, host f32                           */
@@ -104,6 +104,7 @@ struct ops_attn_rows {          /* split, norm, rope; K and V rows stored       
     struct ops_strip k_strip, v_strip;  /* of this layer's plane                              */
     const struct ops_span *span;
     u32 span_count, rows, nh, nkv, d, rot, block_rows;
+    u32 back;                   /* a row is turned at the position so many before its own      */
     f32 eps;
     const f32 *inv_freq;        /* [rot/2]; angle of frequency j at position p = (f32)p * inv  */
 };
@@ -115,6 +116,7 @@ struct ops_attn {               /* a = softmax(q k^T * d^-0.5, causal) v, then t
     struct ops_strip k_strip, v_strip;
     const struct ops_span *span;
     u32 span_count, rows, nh, nkv, d, block_rows;
+    u32 blind;                  /* first stored rows that no row sees, 0 or 1: they are zeros  */
     void *work;                 /* ops.attn_work_bytes                                        */
 };
 
@@ -182,6 +184,14 @@ struct ops {
     enum err (*glu)(const void *g, const void *u, void *y, u64 count);
     /* Rows rows[i] of x act [*, n] gathered into y [count, n]. */
     enum err (*gather)(const void *x, const u32 *rows, u32 count, u32 n, void *y);
+    /* y act [rows, 2n]: row r of a act [rows, n], then row r of b. */
+    enum err (*join)(const void *a, const void *b, void *y, u32 rows, u32 n);
+    /* Act values to stored ones at `to` and back, [count]; exact: they are R()-rounded. */
+    enum err (*store)(const void *x, u8 *to, u64 count);
+    enum err (*load)(const u8 *from, void *x, u64 count);
+    /* ids[r] (host) = the index of the largest of x f32 [rows, stride][0, n); the lowest of equal
+     * ones.  Waits for what is queued. */
+    enum err (*best)(const f32 *x, u32 rows, u32 stride, u32 n, u32 *ids);
     /* y f32 [count] of act x [count] (tests, goldens). */
     enum err (*to_f32)(const void *x, f32 *y, u64 count);
     /* Waits for all queued work; ERR_DEVICE when any of it failed. */

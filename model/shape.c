@@ -237,6 +237,7 @@ static enum err text_keys(const struct json_at *top, const struct json_at *c,
     TRY(size_of(c, "vocab_size", 1, SHAPE_VOCAB_MAX, &s->vocab));
     TRY(size_or(c, "max_position_embeddings", 32768, 1, SHAPE_CTX_MAX, &s->ctx_max));
     TRY(size_or(c, "mtp_num_hidden_layers", 0, 0, 16, &s->mtp_layers));
+    TRY(json_bool_or(c, "mtp_use_dedicated_embeddings", false, &s->mtp_embeddings));
     TRY(json_f64_or(c, "rms_norm_eps", 1e-6, &eps));
     if (!(eps > 0.0 && eps < 1.0))
         return fail(ERR_FORMAT, "config.json: rms_norm_eps is %g; above 0 and below 1 is expected",

@@ -42,6 +42,8 @@ struct model_shape {
     u32  conv_channels;                 /* 2 * hk * dk + hv * dv                              */
     u32  mrope_section[3];
     u32  mtp_layers;                    /* draft layers the checkpoint says it has            */
+    bool mtp_embeddings;                /* they have an embedding or a head of their own      */
+    bool draft;                         /* its head is loaded (set by model_open)             */
     u32  ctx_max;                       /* max_position_embeddings                            */
     f32  eps;
     f64  rope_theta;

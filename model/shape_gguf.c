@@ -149,6 +149,18 @@ static enum err layers(const struct gguf *g, struct model_shape *s)
     return OK;
 }
 
+/* A draft block may bring an embedding or a head of its own. */
+static enum err draft_own(struct files *files, struct model_shape *s)
+{
+    static const char *const words[] = { "embed_tokens", "shared_head_head" };
+    for (u32 i = 0; i < COUNT_OF(words) && !s->mtp_embeddings; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.nextn.%s.weight", s->layer_count, words[i]);
+        TRY(gguf_has_tensor(files, name, &s->mtp_embeddings));
+    }
+    return OK;
+}
+
 /* What the token list says: its length is the vocabulary, some ids go by their spelling. */
 static enum err tokens(const struct gguf *g, struct model_shape *s)
 {
@@ -200,6 +212,7 @@ static enum err read_all(struct files *files, const struct gguf *g, struct model
     TRY(linear(g, s));
     TRY(layers(g, s));
     TRY(tokens(g, s));
+    if (s->mtp_layers > 0) TRY(draft_own(files, s));
     TRY(gguf_has_tensor(files, "output.weight", &head));
     s->tied = !head;                    /* no key says so: the tensors do                     */
     return OK;

@@ -234,6 +234,15 @@ enum err slot_grow(u32 slot, u64 rows)
     return OK;
 }
 
+u64 slot_writable(u32 slot)
+{
+    const struct slot_row *row = slot_row(slot);
+    u32 i = (u32)(row->len / block_rows());
+    while (i < row->block_count &&
+           writable(slot, table.list[slot].block[i], first_row(row, i))) i++;
+    return MAX((u64)i * block_rows(), row->len);
+}
+
 u64 slot_copied_bytes(void) { return table.copied_bytes; }
 
 enum err slot_unit(u32 slot)

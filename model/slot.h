@@ -39,6 +39,8 @@ MUST_USE enum err slot_grow(u32 slot, u64 rows);
 void slot_cost(u32 slot, u64 rows, u64 *blocks_bytes_out, u64 *sections_bytes_out);
 /* Bytes of rows that growing has copied so far, because another holder counted on them. */
 u64 slot_copied_bytes(void);
+/* Rows [len, this) can be written in place as the list stands; len: none. */
+u64 slot_writable(u32 slot);
 /* Drops blocks beyond those that rows [0, rows) need; rows >= len. */
 void slot_shrink(u32 slot, u64 rows);
 /* Drops every block and the unit; len 0.  The record index is untouched. */

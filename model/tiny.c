@@ -74,7 +74,7 @@ static void put_rope(struct json_out *out)
     json_put_object_end(out);
 }
 
-static void put_config(struct json_out *out, u32 layers, u32 hidden, bool tied)
+static void put_config(struct json_out *out, u32 layers, u32 hidden, bool tied, bool mtp)
 {
     json_put_object(out);
     json_put_key(out, "architectures");
@@ -100,6 +100,7 @@ static void put_config(struct json_out *out, u32 layers, u32 hidden, bool tied)
     put_u64(out, "linear_key_head_dim", 32);
     put_u64(out, "linear_value_head_dim", 32);
     put_u64(out, "max_position_embeddings", 65536);
+    if (mtp) put_u64(out, "mtp_num_hidden_layers", 1);
     put_f64(out, "rms_norm_eps", 1e-6);
     put_rope(out);
     put_u64(out, "bos_token_id", ID_END_OF_TEXT);
@@ -231,8 +232,22 @@ static f32 matrix_scale(u32 role)
     case ROLE_GDN_A: return 0.7f;
     case ROLE_O: case ROLE_GDN_OUT: case ROLE_MLP_DOWN: return 0.24f;
     case ROLE_HEAD: return 2.0f;
+    case ROLE_DRAFT_JOIN: return 0.2f;
     default: return 1.0f;
     }
+}
+
+/* A draft head that says something: its joined row is the token's embedding, which a trunk of small
+ * residual branches hands on too, and its last norm is the trunk's. */
+static f32 draft_value(const struct family_tensor *t, u64 i, f32 value)
+{
+    return t->role == ROLE_DRAFT_JOIN && i / t->cols == i % t->cols ? value + 1.0f : value;
+}
+
+static u64 seed_of(const struct family_tensor *t, u64 choice_seed)
+{
+    const char *name = t->role == ROLE_NORM ? "norm.weight" : t->name;
+    return choice_seed ^ hash_64(name, strlen(name));
 }
 
 static f32 value_of(const struct family_tensor *t, u64 seed, u64 i, f32 scale)
@@ -262,7 +277,7 @@ static u16 bf16_of(f32 x)
 static bool tensor_at(const struct model_shape *s, const struct family *family, u32 *layer, u32 *k,
                       struct family_tensor *out)
 {
-    while (*layer <= s->layer_count) {
+    while (*layer <= family_draft_layer(s)) {
         if (family->tensor(s, *layer, (*k)++, out)) {
             if (out->role == ROLE_HEAD && s->tied) continue;
             return true;
@@ -309,11 +324,11 @@ static enum err write_tensor(int fd, const struct family_tensor *t, u64 choice_s
 {
     u8 piece[2 * PIECE];
     u64 count = (u64)t->rows * t->cols, held = 0;
-    u64 seed = choice_seed ^ hash_64(t->name, strlen(t->name));
+    u64 seed = seed_of(t, choice_seed);
     f32 scale = t->form == FORM_TABLE ? 1.0f
               : matrix_scale(t->role) / __builtin_sqrtf((f32)t->cols);
     for (u64 i = 0; i < count; i++) {
-        u16 bits = bf16_of(value_of(t, seed, i, scale));
+        u16 bits = bf16_of(draft_value(t, i, value_of(t, seed, i, scale)));
         piece[2 * held] = (u8)bits;
         piece[2 * held + 1] = (u8)(bits >> 8);
         if (++held < PIECE && i + 1 < count) continue;
@@ -368,13 +383,14 @@ enum err tiny_write(const char *dir, const struct tiny_choice *choice)
         return fail(ERR_USAGE, "--hidden %u: a multiple of 64 from 64 to 8192 is expected",
                     hidden);
     TRY(file_make_folder(dir, 0755));
-    put_config(&out, layers, hidden, choice->tied);
+    put_config(&out, layers, hidden, choice->tied, choice->mtp);
     enum err err = json_out_check(&out);
     if (err == OK) err = shape_parse(out.text, out.bytes, NULL, 0, &shape);
     if (err != OK) {
         json_out_close(&out);
         return err;
     }
+    shape.draft = choice->mtp;
     TRY(write_file(dir, "config.json", &out));
     put_generation(&out);
     TRY(write_file(dir, "generation_config.json", &out));

@@ -16,6 +16,7 @@ struct tiny_choice {
     u32  hidden;                /* 0: 128; a multiple of 64 up to 8,192                       */
     u64  seed;
     bool tied;                  /* lm_head is the embedding                                   */
+    bool mtp;                   /* with a draft head; the trunk's bytes are the same          */
 };
 
 /* Makes `dir` if need be and writes the files.  ERR_UNSUPPORTED (a family this version has not),

@@ -20,14 +20,15 @@ struct weight_row {                     /* one tensor in use                    
     struct ops_matrix matrix;
     const f32 *vector;
 };
-enum { LAYER_TENSORS = 16, WEIGHTS_CAP = (SHAPE_LAYERS_MAX + 1) * LAYER_TENSORS };
+enum { LAYERS_CAP = SHAPE_LAYERS_MAX + 2, LAYER_TENSORS = 16,      /* trunk, none, draft head */
+       WEIGHTS_CAP = LAYERS_CAP * LAYER_TENSORS };
 
 static struct {
     struct files *files;
     const struct model_shape *shape;
     struct tensors tensors;
     struct weight_row row[WEIGHTS_CAP];
-    u16 find[SHAPE_LAYERS_MAX + 1][ROLE_COUNT];         /* index + 1 into row                 */
+    u16 find[LAYERS_CAP][ROLE_COUNT];                   /* index + 1 into row                 */
     u32 count;
     u32 arena;
     extent_id extent;
@@ -212,7 +213,7 @@ enum err weights_scan(struct files *files, const struct model_shape *shape,
     TRY(gguf ? gguf_tensors(files, &table.tensors) : tensors_open(&table.tensors, files));
     if (!gguf) TRY(prefix_find(&prefix));
     u64 total = 0;
-    for (u32 layer = 0; layer <= shape->layer_count; layer++) {
+    for (u32 layer = 0; layer <= family_draft_layer(shape); layer++) {
         struct family_tensor what;
         for (u32 k = 0; family->tensor(shape, layer, k, &what); k++) {
             if (gguf) family->gguf(shape, layer, &what);
@@ -389,7 +390,7 @@ void weights_close(void)
 
 static const struct weight_row *row_of(u32 layer, enum family_role role)
 {
-    ASSERT(table.open && layer <= table.shape->layer_count && table.find[layer][role] > 0);
+    ASSERT(table.open && layer < LAYERS_CAP && table.find[layer][role] > 0);
     return &table.row[table.find[layer][role] - 1];
 }
 

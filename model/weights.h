@@ -33,7 +33,7 @@ u32 weights_arithmetic(const struct ops *ops);
 MUST_USE enum err weights_open(const struct ops *ops, u32 weights_arena);
 void weights_close(void);
 
-/* A packed matrix of a layer (layer_count: of none). */
+/* A packed matrix of a layer (layer_count: of none; family_draft_layer: of the draft head). */
 const struct ops_matrix *weights_matrix(u32 layer, enum family_role role);
 /* An f32 vector, or taps [rows, 4]. */
 const f32 *weights_vector(u32 layer, enum family_role role);

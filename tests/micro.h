@@ -50,6 +50,7 @@ struct micro_setup {
     u64 weights;                    /* of their fingerprint                                   */
     u64 journal_idle_us;            /* write-behind; 0 = at once                              */
     const char *dir;                /* a model's folder; NULL = embedded                      */
+    bool no_draft;                  /* its draft head isn't loaded, if it has one             */
     u64 pool_bytes;                 /* 0 = 256 MiB                                            */
     void (*wrap)(struct ops *);     /* changes the backend before anything runs, or NULL      */
 };
@@ -140,7 +141,9 @@ static void micro_open(const struct micro_setup *setup)
     space_host_granule(4096);
     budget_measure_fix(64 * GIB, 64 * GIB);
 
-    struct model_setup model = { .dir = s->dir, .block_rows = s->block_rows,
+    struct model_setup model = { .dir = s->dir,
+                                 .draft = s->no_draft ? MODEL_DRAFT_OFF : MODEL_DRAFT_AUTO,
+                                 .block_rows = s->block_rows,
                                  .grid_rows = s->grid_rows,
                                  .chunk_rows = s->grid_rows > 256 ? s->grid_rows : 64,
                                  .backend = { .threads = 1 } };

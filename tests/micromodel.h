@@ -1,5 +1,6 @@
 /* tests/micromodel.h - the smallest model of the family: hidden 32, 3 delta layers and 1 attention
- * layer, 64 ids.  Written by model/tiny's own writer from a smaller config; about 60 KiB. */
+ * layer, 64 ids; with or without a draft head.  Written by model/tiny's own writer from a smaller
+ * config; about 60 KiB. */
 #ifndef TESTS_MICROMODEL_H
 #define TESTS_MICROMODEL_H
 
@@ -17,18 +18,32 @@ static const char micromodel_config[] =
     "\"partial_rotary_factor\":0.25,\"mrope_interleaved\":true,\"mrope_section\":[3,3,2]},"
     "\"eos_token_id\":3}}";
 
-/* Folder of the model, written when it isn't there: the same bytes every time. */
-static const char *micromodel_dir(void)
+static const char *micromodel_write(const char *dir, bool draft)
 {
-    static const char dir[] = "build/micromodel";
     static struct model_shape shape;
+    char path[128], text[sizeof micromodel_config + 64];
+    int bytes = snprintf(text, sizeof text, "%.*s%s}}", (int)sizeof micromodel_config - 3,
+                         micromodel_config, draft ? ",\"mtp_num_hidden_layers\":1" : "");
+    snprintf(path, sizeof path, "%s/config.json", dir);
     CHECK_OK(file_make_folder("build", 0755));
     CHECK_OK(file_make_folder(dir, 0755));
-    CHECK_OK(shape_parse(micromodel_config, sizeof micromodel_config - 1, NULL, 0, &shape));
-    CHECK_OK(file_commit("build/micromodel/config.json", micromodel_config,
-                         sizeof micromodel_config - 1, 0644));
+    CHECK_OK(shape_parse(text, (u64)bytes, NULL, 0, &shape));
+    CHECK_OK(file_commit(path, text, (u64)bytes, 0644));
+    shape.draft = draft;
     CHECK_OK(write_weights(dir, &shape, 1));
     return dir;
+}
+
+/* Folder of the model, written when it isn't there: the same bytes every time. */
+__attribute__((unused)) static const char *micromodel_dir(void)
+{
+    return micromodel_write("build/micromodel", false);
+}
+
+/* The same trunk with a draft head, of which some tokens come true. */
+__attribute__((unused)) static const char *micromodel_draft_dir(void)
+{
+    return micromodel_write("build/micromodel-draft", true);
 }
 
 #endif

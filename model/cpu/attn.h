@@ -162,13 +162,15 @@ VEC_FN f32 attn_tree(f32 *x, u32 count)
     return x[0];
 }
 
-/* Scores of one query to its weights R(exp(s - m)); invisible keys and padding become +0. */
-static VEC_LOOP void attn_weights(f32 *restrict s, f32 *restrict e, u32 live, u32 keys,
+/* Scores of one query to its weights R(exp(s - m)); invisible keys (the first `blind`, those past
+ * `live`) and padding become +0. */
+static VEC_LOOP void attn_weights(f32 *restrict s, f32 *restrict e, u32 blind, u32 live, u32 keys,
                                   u32 s_stride, f32 scale, f32 *m_out, f32 *l_out, bool reference)
 {
     u32 padded = (u32)ALIGN_UP(keys, LEVEL_COLUMNS);
     vec top = vec_all(-MATHS_INF), by = vec_all(scale);
     f32 lane[LEVEL_COLUMNS];
+    for (u32 n = 0; n < blind; n++) s[n] = -MATHS_INF;
     for (u32 n = live; n < padded; n++) s[n] = -MATHS_INF;
     for (u32 n = 0; n < padded; n += LEVEL_COLUMNS) {
         vec a = vec_mul(vec_load(s + n), by);
@@ -219,9 +221,9 @@ static void attn_keep(const struct attn_work *w, u32 lo, u32 hi, u32 d, const f3
     }
 }
 
-/* Queries [lo, hi) of the task against the packed tile, of which each sees `live` keys. */
-static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 lo, u32 hi, u32 live,
-                      bool first, bool reference)
+/* Queries [lo, hi) of the task against the packed tile, of which each sees keys [blind, live). */
+static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 lo, u32 hi,
+                      u32 blind, u32 live, bool first, bool reference)
 {
     u32 d = p->d, keys = p->block_rows;
     f32 scale = maths_root_scale(d);
@@ -233,7 +235,7 @@ static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 l
     });
     f32 m[hi - lo], l[hi - lo];
     for (u32 i = lo; i < hi; i++)
-        attn_weights(w->s + (u64)i * w->s_stride, w->e, live, keys, w->s_stride, scale,
+        attn_weights(w->s + (u64)i * w->s_stride, w->e, blind, live, keys, w->s_stride, scale,
                      &m[i - lo], &l[i - lo], reference);
     product_run(&(struct product_strip){
         .x = w->s + (u64)lo * w->s_stride, .x_stride = w->s_stride,
@@ -359,8 +361,8 @@ static void attn_step(const struct ops_attn *p, const struct ops_span *span, u32
             .y_stride = w->s_stride, .rows = heads, .columns = count, .live = d, .k = d });
     }
     for (u32 h = 0; h < heads; h++)
-        attn_weights(w->s + (u64)h * w->s_stride, w->e, t.live, keys, w->s_stride,
-                     maths_root_scale(d), &m[h], &l[h], false);
+        attn_weights(w->s + (u64)h * w->s_stride, w->e, first == 0 ? p->blind : 0, t.live, keys,
+                     w->s_stride, maths_root_scale(d), &m[h], &l[h], false);
     attn_values_of(heads, w, &t, out);
 }
 
@@ -396,6 +398,7 @@ static void level_attn(const struct ops_attn *p, const struct ops_span *span, u3
                (u64)heads * d * sizeof(f32));
     for (u64 first = 0; first <= last; first += keys) {
         u32 r = first > from ? (u32)(first - from) : 0;     /* rows before see nothing here    */
+        u32 blind = first == 0 ? p->blind : 0;
         if (rows == 1 && attn_is_step(heads, d, reference)) {
             f32 m[VEC_ROWS], l[VEC_ROWS];
             attn_step(p, span, group, first, last, &w, first == 0 ? w.acc : w.tile, m, l);
@@ -404,9 +407,9 @@ static void level_attn(const struct ops_attn *p, const struct ops_span *span, u3
         }
         attn_pack(p, span, group, first, last, &w, reference);
         for (; r < rows && from + r + 1 < first + keys; r++)
-            attn_tile(p, &w, r * heads, (r + 1) * heads, (u32)(from + r + 1 - first), first == 0,
-                      reference);
-        if (r < rows) attn_tile(p, &w, r * heads, rows * heads, keys, first == 0, reference);
+            attn_tile(p, &w, r * heads, (r + 1) * heads, blind, (u32)(from + r + 1 - first),
+                      first == 0, reference);
+        if (r < rows) attn_tile(p, &w, r * heads, rows * heads, blind, keys, first == 0, reference);
     }
     for (u32 r = 0; r < rows; r++)
         for (u32 h = 0; h < heads; h++) {
@@ -432,7 +435,7 @@ static void level_attn_part(const struct ops_attn *p, const struct ops_span *spa
         attn_step(p, span, group, first, first + live - 1, &w, w.acc, w.m, w.l);
     } else {
         attn_pack(p, span, group, first, first + live - 1, &w, reference);
-        attn_tile(p, &w, 0, heads, live, true, reference);
+        attn_tile(p, &w, 0, heads, first == 0 ? p->blind : 0, live, true, reference);
     }
     for (u32 h = 0; h < heads; h++, part += 2 + d) {
         part[0] = w.m[h];

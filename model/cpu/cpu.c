@@ -311,6 +311,56 @@ static enum err cpu_gather(const void *x, const u32 *rows, u32 count, u32 n, voi
     return OK;
 }
 
+static enum err cpu_join(const void *a, const void *b, void *y, u32 rows, u32 n)
+{
+    for (u32 r = 0; r < rows; r++) {
+        memcpy((f32 *)y + 2ull * r * n, (const f32 *)a + (u64)r * n, (u64)n * sizeof(f32));
+        memcpy((f32 *)y + (2ull * r + 1) * n, (const f32 *)b + (u64)r * n, (u64)n * sizeof(f32));
+    }
+    return OK;
+}
+
+static enum err cpu_store(const void *x, u8 *to, u64 count)
+{
+    if (cpu.reference) {
+        memcpy(to, x, count * sizeof(f32));
+        return OK;
+    }
+    for (u64 i = 0; i < count; i++) {
+        bf16 value = maths_to_bf16(((const f32 *)x)[i]);
+        memcpy(to + i * sizeof value, &value, sizeof value);
+    }
+    return OK;
+}
+
+static enum err cpu_load(const u8 *from, void *x, u64 count)
+{
+    for (u64 i = 0; i < count; i++)
+        ((f32 *)x)[i] = table_value(from, cpu.reference ? OPS_F32 : OPS_BF16, i);
+    return OK;
+}
+
+struct best_job { const f32 *x; u32 stride, n, *ids; };
+
+static void best_task(const void *owner, u32 task, u32 worker)
+{
+    const struct best_job *job = owner;
+    const f32 *x = job->x + (u64)task * job->stride;
+    u32 best = 0;
+    (void)worker;
+    for (u32 i = 1; i < job->n; i++)
+        if (x[i] > x[best]) best = i;
+    job->ids[task] = best;
+}
+
+static enum err cpu_best(const f32 *x, u32 rows, u32 stride, u32 n, u32 *ids)
+{
+    struct best_job job = { x, stride, n, ids };
+    ASSERT(n > 0 && n <= stride);
+    threads_run(best_task, &job, rows, (u64)rows * n);
+    return OK;
+}
+
 static enum err cpu_to_f32(const void *x, f32 *y, u64 count)
 {
     memcpy(y, x, count * sizeof(f32));
@@ -559,7 +609,8 @@ enum err cpu_open(struct ops *out, u32 threads, const char *level, enum ops_arit
         .embed = cpu_embed, .rms_norm = cpu_rms_norm, .residual = cpu_residual,
         .attn_rows = cpu_attn_rows, .attn_work_bytes = cpu_attn_work_bytes, .attn = cpu_attn,
         .conv = cpu_conv, .gdn_work_bytes = cpu_gdn_work_bytes, .gdn = cpu_gdn,
-        .glu = cpu_glu, .gather = cpu_gather, .to_f32 = cpu_to_f32, .sync = cpu_sync,
+        .glu = cpu_glu, .gather = cpu_gather, .join = cpu_join, .store = cpu_store,
+        .load = cpu_load, .best = cpu_best, .to_f32 = cpu_to_f32, .sync = cpu_sync,
     };
     return OK;
 }

@@ -67,7 +67,7 @@ static void level_attn_rows(const struct ops_attn_rows *p, const struct ops_span
         u64 pos = span->pos + (r - span->lo);
         u8 *k_row = rope_row(span, p->k_strip, p->block_rows, pos);
         u8 *v_row = rope_row(span, p->v_strip, p->block_rows, pos);
-        rope_angles_at(&angles, p->inv_freq, half, pos);
+        rope_angles_at(&angles, p->inv_freq, half, pos - p->back);
         rope_store(v_row, (const f32 *)p->v + (u64)r * p->nkv * d, p->nkv * d, reference);
         for (u32 h = 0; h < p->nkv; h++) {
             const f32 *k = (const f32 *)p->k + ((u64)r * p->nkv + h) * d;

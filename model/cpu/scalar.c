@@ -212,7 +212,7 @@ static void scalar_attn_rows(const struct ops_attn_rows *p, const struct ops_spa
         for (u32 h = 0; h < p->nkv; h++) {
             u64 at = ((u64)r * p->nkv + h) * d;
             norm_row((const f32 *)p->k + at, p->k_scale, head, d, p->eps, reference);
-            turn_head(head, p->inv_freq, p->rot, pos, reference);
+            turn_head(head, p->inv_freq, p->rot, pos - p->back, reference);
             for (u32 i = 0; i < d; i++) store(k_row, (u64)h * d + i, head[i], reference);
             for (u32 i = 0; i < d; i++)
                 store(v_row, (u64)h * d + i, ((const f32 *)p->v)[at + i], reference);
@@ -220,7 +220,7 @@ static void scalar_attn_rows(const struct ops_attn_rows *p, const struct ops_spa
         for (u32 h = 0; h < p->nh; h++) {
             u64 at = (u64)r * p->nh + h;
             norm_row((const f32 *)p->qg + at * 2 * d, p->q_scale, head, d, p->eps, reference);
-            turn_head(head, p->inv_freq, p->rot, pos, reference);
+            turn_head(head, p->inv_freq, p->rot, pos - p->back, reference);
             memcpy((f32 *)p->q_out + at * d, head, d * sizeof(f32));
         }
     }
@@ -236,7 +236,7 @@ static struct tile attend_tile(const struct ops_attn *p, const struct ops_span *
     u32 d = p->d, b_rows = p->block_rows;
     f32 scale = maths_root_scale(d);
     f32 a[LEVEL_BLOCK], b[LEVEL_BLOCK];
-    u32 live = (u32)MIN(t + 1 - first, (u64)b_rows);
+    u32 live = (u32)MIN(t + 1 - first, (u64)b_rows), blind = first == 0 ? p->blind : 0;
     struct tile out = { .m = -MATHS_INF, .acc = acc };
     for (u32 n = 0; n < live; n++) {
         const u8 *k_row = row_at(span, p->k_strip, b_rows, first + n);
@@ -248,12 +248,12 @@ static struct tile attend_tile(const struct ops_attn *p, const struct ops_span *
             }
             s = add_block(s, a, b);
         }
-        weight[n] = s * scale;
+        weight[n] = n < blind ? -MATHS_INF : s * scale;
         out.m = weight[n] > out.m ? weight[n] : out.m;
     }
     f32 tree[b_rows];
     for (u32 n = 0; n < b_rows; n++) {
-        f32 e = n < live ? maths_exp(weight[n] - out.m) : 0.0f;
+        f32 e = n >= blind && n < live ? maths_exp(weight[n] - out.m) : 0.0f;
         tree[n] = e;
         weight[n] = rounded(e, reference);
     }
@@ -267,7 +267,7 @@ static struct tile attend_tile(const struct ops_attn *p, const struct ops_span *
                 u32 n = n0 + i;
                 a[i] = n < b_rows ? weight[n] : 0.0f;
                 b[i] = 0.0f;
-                if (n < live)
+                if (n >= blind && n < live)
                     b[i] = stored(row_at(span, p->v_strip, b_rows, first + n), (u64)g * d + c,
                                   reference);
             }

@@ -19,3 +19,7 @@ const struct family *family_find(const char *model_type)
 u32 family_section_s(u32 gdn_index) { return 2 * gdn_index; }
 
 u32 family_section_tail(u32 gdn_index) { return 2 * gdn_index + 1; }
+
+u32 family_section_draft(const struct model_shape *shape) { return 2 * shape->gdn_count; }
+
+u32 family_draft_layer(const struct model_shape *shape) { return shape->layer_count + 1; }

@@ -15,7 +15,8 @@ enum family_role {
     ROLE_Q, ROLE_K, ROLE_V, ROLE_O, ROLE_Q_NORM, ROLE_K_NORM,
     ROLE_GDN_QKV, ROLE_GDN_Z, ROLE_GDN_A, ROLE_GDN_B, ROLE_GDN_CONV, ROLE_GDN_DECAY,
     ROLE_GDN_DT, ROLE_GDN_NORM, ROLE_GDN_OUT,
-    ROLE_EMBED, ROLE_NORM, ROLE_HEAD,               /* of no layer                            */
+    ROLE_EMBED, ROLE_NORM, ROLE_HEAD,               /* of no layer; ROLE_NORM also the head's */
+    ROLE_DRAFT_JOIN, ROLE_DRAFT_E_NORM, ROLE_DRAFT_H_NORM,      /* of the draft head          */
     ROLE_COUNT
 };
 
@@ -39,7 +40,8 @@ struct family_tensor {
 
 struct family {
     const char *model_type;
-    /* Tensor `k` of layer `layer` (layer_count: those of no layer); false past the last. */
+    /* Tensor `k` of layer `layer` (layer_count: those of no layer; family_draft_layer: those of a
+     * draft head that is loaded); false past the last. */
     bool (*tensor)(const struct model_shape *shape, u32 layer, u32 k, struct family_tensor *out);
     /* The same tensor as a GGUF file holds it: name, form (norms with the 1 in them), heads. */
     void (*gguf)(const struct model_shape *shape, u32 layer, struct family_tensor *tensor);
@@ -52,10 +54,14 @@ struct family {
 /* The family of a text model_type, or NULL. */
 const struct family *family_find(const char *model_type);
 
-/* Sections S.i and tail.i of layer i's delta rule and the two views of an attention layer stand in
- * the state shape in this order; forward finds them by these indices. */
-enum { FAMILY_VIEW_K, FAMILY_VIEW_V };
+/* Sections S.i and tail.i of layer i's delta rule, then the draft head's last hidden row; the two
+ * views of the attention layers, then the head's two: they stand in the state shape in this order,
+ * and forward finds them by these indices. */
+enum { FAMILY_VIEW_K, FAMILY_VIEW_V, FAMILY_VIEW_DRAFT_K, FAMILY_VIEW_DRAFT_V };
 u32 family_section_s(u32 gdn_index);
 u32 family_section_tail(u32 gdn_index);
+u32 family_section_draft(const struct model_shape *shape);      /* mtp.h_last               */
+/* The draft head's place among the layers: behind the trunk's and those of no layer. */
+u32 family_draft_layer(const struct model_shape *shape);
 
 #endif

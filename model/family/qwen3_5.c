@@ -6,13 +6,14 @@
 
 struct row { const char *name; u32 role, form, rows, cols; };
 
-static void name_tensor(const struct row *row, u32 layer, bool in_layer,
+static void name_tensor(const struct model_shape *s, const struct row *row, u32 layer,
                         struct family_tensor *out)
 {
     *out = (struct family_tensor){ .role = row->role, .form = row->form, .rows = row->rows,
-                                   .cols = row->cols };
-    if (in_layer) snprintf(out->name, sizeof out->name, "layers.%u.%s", layer, row->name);
-    else snprintf(out->name, sizeof out->name, "%s", row->name);
+                                   .cols = row->cols, .top = layer > s->layer_count };
+    if (layer == s->layer_count) snprintf(out->name, sizeof out->name, "%s", row->name);
+    else if (out->top) snprintf(out->name, sizeof out->name, "mtp.layers.0.%s", row->name);
+    else snprintf(out->name, sizeof out->name, "layers.%u.%s", layer, row->name);
 }
 
 static bool top_tensor(const struct model_shape *s, u32 k, struct family_tensor *out)
@@ -25,14 +26,30 @@ static bool top_tensor(const struct model_shape *s, u32 k, struct family_tensor 
           s->hidden },
     };
     if (k >= COUNT_OF(rows)) return false;
-    name_tensor(&rows[k], 0, false, out);
+    name_tensor(s, &rows[k], s->layer_count, out);
     out->top = rows[k].role == ROLE_HEAD && !s->tied;
     return true;
 }
 
+/* What the draft head has beside its one full attention layer; their names stand alone. */
+static bool draft_tensor(const struct model_shape *s, u32 k, struct family_tensor *out)
+{
+    const struct row rows[] = {
+        { "mtp.fc.weight", ROLE_DRAFT_JOIN, FORM_MATRIX, s->hidden, 2 * s->hidden },
+        { "mtp.pre_fc_norm_embedding.weight", ROLE_DRAFT_E_NORM, FORM_SCALE, s->hidden, 1 },
+        { "mtp.pre_fc_norm_hidden.weight", ROLE_DRAFT_H_NORM, FORM_SCALE, s->hidden, 1 },
+        { "mtp.norm.weight", ROLE_NORM, FORM_SCALE, s->hidden, 1 },
+    };
+    if (k >= COUNT_OF(rows)) return false;
+    name_tensor(s, &rows[k], s->layer_count, out);
+    return out->top = true;
+}
+
 bool qwen3_5_tensor(const struct model_shape *s, u32 layer, u32 k, struct family_tensor *out)
 {
+    bool draft = layer > s->layer_count;
     if (layer == s->layer_count) return top_tensor(s, k, out);
+    if (draft && !s->draft) return false;
     u32 q = s->nh * s->d, kv = s->nkv * s->d, inner = s->hv * s->dv, h = s->hidden;
     const struct row both[] = {
         { "input_layernorm.weight", ROLE_IN_NORM, FORM_SCALE, h, 1 },
@@ -61,12 +78,13 @@ bool qwen3_5_tensor(const struct model_shape *s, u32 layer, u32 k, struct family
         { "linear_attn.norm.weight", ROLE_GDN_NORM, FORM_PLAIN, s->dv, 1 },
         { "linear_attn.out_proj.weight", ROLE_GDN_OUT, FORM_MATRIX, h, inner },
     };
-    bool attention = s->layer[layer].kind == LAYER_ATTENTION;
+    bool attention = draft || s->layer[layer].kind == LAYER_ATTENTION;
     u32 own = attention ? (u32)COUNT_OF(full) : (u32)COUNT_OF(linear);
-    if (k >= COUNT_OF(both) + own) return false;
+    if (k >= COUNT_OF(both) + own)
+        return draft && draft_tensor(s, k - (u32)COUNT_OF(both) - own, out);
     const struct row *row = k < COUNT_OF(both) ? &both[k]
                           : attention ? &full[k - COUNT_OF(both)] : &linear[k - COUNT_OF(both)];
-    name_tensor(row, layer, true, out);
+    name_tensor(s, row, layer, out);
     return true;
 }
 
@@ -84,11 +102,15 @@ void qwen3_5_gguf(const struct model_shape *s, u32 layer, struct family_tensor *
         [ROLE_GDN_DT] = "ssm_dt.bias", [ROLE_GDN_NORM] = "ssm_norm.weight",
         [ROLE_GDN_OUT] = "ssm_out.weight", [ROLE_EMBED] = "token_embd.weight",
         [ROLE_NORM] = "output_norm.weight", [ROLE_HEAD] = "output.weight",
+        [ROLE_DRAFT_JOIN] = "nextn.eh_proj.weight", [ROLE_DRAFT_E_NORM] = "nextn.enorm.weight",
+        [ROLE_DRAFT_H_NORM] = "nextn.hnorm.weight",
     };
+    bool draft = layer > s->layer_count;
     const char *name = t->role == ROLE_HEAD && s->tied ? names[ROLE_EMBED] : names[t->role];
     struct ops_heads tiled = { 0, s->hk, s->hv, s->dv };
-    if (layer < s->layer_count) snprintf(t->name, sizeof t->name, "blk.%u.%s", layer, name);
-    else snprintf(t->name, sizeof t->name, "%s", name);
+    if (draft && t->role == ROLE_NORM) name = "nextn.shared_head_norm.weight";
+    if (layer == s->layer_count) snprintf(t->name, sizeof t->name, "%s", name);
+    else snprintf(t->name, sizeof t->name, "blk.%u.%s", layer - draft, name);
     t->top = true;
     if (t->form == FORM_SCALE || t->form == FORM_DECAY) t->form = FORM_PLAIN;
     if (s->hk == s->hv) return;
@@ -106,7 +128,8 @@ void qwen3_5_gguf(const struct model_shape *s, u32 layer, struct family_tensor *
 static void put_section(struct state_shape *out, const char *word, u32 layer, u64 bytes, u32 type)
 {
     struct state_section *row = &out->section[out->section_count++];
-    snprintf(row->name, sizeof row->name, "%s.%u", word, layer);
+    if (layer == NONE) snprintf(row->name, sizeof row->name, "%s", word);
+    else snprintf(row->name, sizeof row->name, "%s.%u", word, layer);
     row->offset_bytes = out->section_bytes;
     row->bytes = bytes;
     row->type = type;
@@ -136,7 +159,7 @@ enum err qwen3_5_fill(const struct model_shape *s, u32 block_rows, u32 grid_rows
         return fail(ERR_CONFIG, "grid is %u rows; a multiple of the block's %u is expected",
                     grid_rows, block_rows);
     ASSERT(store_bytes == 2 || store_bytes == 4);
-    ASSERT(2 * s->gdn_count <= STATE_SECTION_CAP);
+    ASSERT(2 * s->gdn_count < STATE_SECTION_CAP);
     u32 type = store_bytes == 2 ? STATE_BF16 : STATE_F32;
     memset(out, 0, sizeof *out);
     out->block_rows = block_rows;
@@ -147,9 +170,12 @@ enum err qwen3_5_fill(const struct model_shape *s, u32 block_rows, u32 grid_rows
         put_section(out, "S", i, 4ull * s->hv * s->dk * s->dv, STATE_F32);
         put_section(out, "tail", i, 3ull * s->conv_channels * store_bytes, type);
     }
+    if (s->draft) put_section(out, "mtp.h_last", NONE, (u64)s->hidden * store_bytes, type);
     u32 row_bytes = s->nkv * s->d * store_bytes;
     put_view(out, "K", s->attention_count, row_bytes, type);
     put_view(out, "V", s->attention_count, row_bytes, type);
+    if (s->draft) put_view(out, "mtp.K", 1, row_bytes, type);
+    if (s->draft) put_view(out, "mtp.V", 1, row_bytes, type);
     out->block_bytes = ALIGN_UP(out->block_bytes, 4096);
     return OK;
 }

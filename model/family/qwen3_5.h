@@ -1,7 +1,7 @@
 /* model/family/qwen3_5.h - the dense hybrid: Gated DeltaNet and gated attention layers.
  *
- * Tensor names and shapes as in HF model_type qwen3_5 (models.md 2); a draft head is not loaded by
- * this version, so there are no draft views and no `mtp.h_last`. */
+ * Tensor names and shapes as in HF model_type qwen3_5 (models.md 2); those of the draft head, its
+ * views and `mtp.h_last` only when the head is loaded (shape.draft). */
 #ifndef FAMILY_QWEN3_5_H
 #define FAMILY_QWEN3_5_H
 
@@ -15,7 +15,8 @@ bool qwen3_5_tensor(const struct model_shape *shape, u32 layer, u32 k,
 void qwen3_5_gguf(const struct model_shape *shape, u32 layer, struct family_tensor *tensor);
 
 /* Per delta layer i a section S.i [hv, dk, dv] F32 and tail.i [conv_channels, 3]; views K and V,
- * one plane an attention layer, rows [nkv, d].  ERR_CONFIG names a bad B or G. */
+ * one plane an attention layer, rows [nkv, d].  With the draft head mtp.h_last [hidden] and views
+ * mtp.K and mtp.V of one plane.  ERR_CONFIG names a bad B or G. */
 MUST_USE enum err qwen3_5_fill(const struct model_shape *shape, u32 block_rows, u32 grid_rows,
                                u32 store_bytes, struct state_shape *out);
 

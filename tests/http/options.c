@@ -205,10 +205,11 @@ TEST(run_and_tiny_take_their_own_flags)
     CHECK_EQ(o.seed, 9);
     CHECK_OK(parse("run"));
     CHECK(!o.prompt_given && o.seed == UINT64_MAX && o.top_k == NONE);
-    CHECK_OK(parse("tiny /tmp/t --layers 4 --seed 3"));
+    CHECK_OK(parse("tiny /tmp/t --layers 4 --seed 3 --mtp"));
     CHECK_STR(o.path[0], "/tmp/t");
     CHECK_EQ(o.layers, 4);
     CHECK_EQ(o.tiny_seed, 3);
+    CHECK(o.tiny_mtp);
     CHECK_STR(o.family, "qwen3_5");
     CHECK_OK(parse("bench --quick --threads 2 --arithmetic f32"));
     CHECK_EQ(parse("bench --ctx 4096"), ERR_USAGE);     /* it measures at sizes of its own */

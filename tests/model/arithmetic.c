@@ -1,32 +1,36 @@
 /* arithmetic.c - the arithmetic id is tied to bits.
  *
- * Three tiny models (fixed seeds) forward a fixed prompt; logits, sections and rows are hashed and
- * compared with the constants of the id that the backend reports.  A change of a bit without a new
- * id fails here: files made under the old id would be taken for valid.  When bits must change, the
- * id in model/cpu/cpu.c gets a new number and a row is added below. */
+ * Four tiny models (fixed seeds; the last has a draft head) forward a fixed prompt; logits,
+ * sections and rows are hashed and compared with the constants of the id that the backend reports.
+ * A change of a bit without a new id fails here: files made under the old id would be taken for
+ * valid.  When bits must change, the id in model/cpu/cpu.c gets a new number and a row is added
+ * below. */
 #include "arena/base/hash.h"
 #include "arena/base/rng.h"
 #include "model/cpu/cpu.h"
 #include "model/tiny.h"
 #include "tests/model/rig.h"
 
-enum { MODELS = 3, ROWS = 75, CHUNK = 50, VOCAB = 288 };
+enum { MODELS = 4, ROWS = 75, CHUNK = 50, VOCAB = 288 };
 
 static const struct { u32 id; bool reference; u64 hash[MODELS][2]; } known[] = {
     { 1, false, {
         { 0x28a56978e8293a2du, 0x42576d416f40d581u },
         { 0x1e825695a8b003d0u, 0xe7710a465b421497u },
-        { 0xaa7153a2ba1fa916u, 0xfa0f1c0bffaff622u } } },
+        { 0xaa7153a2ba1fa916u, 0xfa0f1c0bffaff622u },
+        { 0x5bfddbdb2f995dc8u, 0x6d24ccad6ebf4669u } } },
     { 1001, true, {
         { 0xc2a3cae942cb88a7u, 0x43b60f7ffb97819eu },
         { 0xc18d3417c1f0f3d5u, 0x0ec0862fe7c0eb5au },
-        { 0x9d5a6a9e2d107ecau, 0x57c1ddb955e595ecu } } },
+        { 0x9d5a6a9e2d107ecau, 0x57c1ddb955e595ecu },
+        { 0xc90bbc51e4b7bbf8u, 0xb06f90a94f6fca26u } } },
 };
 
 static const struct tiny_choice choices[MODELS] = {
     { .layers = 4, .hidden = 64, .seed = 101 },
     { .layers = 8, .hidden = 128, .seed = 202, .tied = true },
     { .layers = 5, .hidden = 192, .seed = 303 },
+    { .layers = 4, .hidden = 64, .seed = 101, .mtp = true },
 };
 
 static void hash_model(u32 model, u64 out[2])
@@ -61,7 +65,8 @@ static void check_level(const char *level, bool reference)
         snprintf(dir, sizeof dir, "build/arithmetic/%u", m);
         CHECK_OK(tiny_write(dir, &choices[m]));
         rig_open(&(struct rig){ .dir = dir, .level = level, .block_rows = 16, .grid_rows = 64,
-                                .reference = reference });
+                                .reference = reference, .draft = MODEL_DRAFT_AUTO });
+        CHECK_EQ(model_shape()->draft, choices[m].mtp);
         u32 id = model_ops()->arithmetic_id;
         hash_model(m, hash);
         rig_close();

@@ -11,6 +11,7 @@ enum { FILE_CAP = 2 << 20 };
 static const char *const DIR = "build/badfiles";
 static u8 good[FILE_CAP], bad[FILE_CAP + 4096];
 static u64 good_bytes, bad_bytes;
+static enum model_draft draft;          /* the head that opening asks for                     */
 
 static void put_file(const char *name, const void *bytes, u64 count)
 {
@@ -30,7 +31,8 @@ static void drop_file(const char *name)
 
 static void make_good(void)
 {
-    struct tiny_choice choice = { .layers = 4, .hidden = 64, .seed = 3 };
+    struct tiny_choice choice = { .layers = 4, .hidden = 64, .seed = 3,
+                                  .mtp = draft != MODEL_DRAFT_OFF };
     char path[256];
     CHECK_OK(tiny_write(DIR, &choice));
     drop_file("model.safetensors.index.json");
@@ -47,7 +49,8 @@ static void make_good(void)
 /* Opening is refused; the error holds both words. */
 static void refused(enum err code, const char *word, const char *other)
 {
-    enum err err = rig_try(&(struct rig){ .dir = DIR, .block_rows = 16, .grid_rows = 64 });
+    enum err err = rig_try(&(struct rig){ .dir = DIR, .block_rows = 16, .grid_rows = 64,
+                                          .draft = draft });
     if (err == OK) rig_close();
     if (err != code || strstr(err_last()->text, word) == NULL ||
         strstr(err_last()->text, other) == NULL)
@@ -253,6 +256,67 @@ TEST(folders_without_what_a_model_needs)
     CHECK(strstr(err_last()->text, "build/nowhere") != NULL);
     CHECK_EQ(rig_try(&(struct rig){ .dir = "build.sh" }), ERR_UNSUPPORTED);
     CHECK_EQ(rig_try(&(struct rig){ .dir = "" }), ERR_LIMIT);
+}
+
+/* The same bad head under --draft auto: the model opens without it. */
+static void opens_headless(void)
+{
+    rig_open(&(struct rig){ .dir = DIR, .block_rows = 16, .grid_rows = 64,
+                            .draft = MODEL_DRAFT_AUTO });
+    CHECK(!model_shape()->draft);
+    CHECK_EQ(state_shape()->view_count, 2);
+    rig_close();
+}
+
+static void change_config(const char *from, const char *to)
+{
+    static char text[8192];
+    char path[256];
+    snprintf(path, sizeof path, "%s/config.json", DIR);
+    FILE *f = fopen(path, "rb");
+    CHECK(f != NULL);
+    u64 count = fread(text, 1, sizeof text - 64, f);
+    fclose(f);
+    text[count] = 0;
+    char *at = strstr(text, from);
+    CHECK(at != NULL);
+    memmove(at + strlen(to), at + strlen(from), strlen(at + strlen(from)) + 1);
+    memcpy(at, to, strlen(to));
+    put_file("config.json", text, strlen(text));
+}
+
+TEST(a_draft_head_that_is_not_served_is_named_or_left_out)
+{
+    draft = MODEL_DRAFT_MTP;
+    make_good();
+    rig_open(&(struct rig){ .dir = DIR, .block_rows = 16, .grid_rows = 64, .draft = draft });
+    CHECK(model_shape()->draft);
+    CHECK_EQ(state_shape()->view_count, 4);
+    CHECK_STR(state_shape()->view[2].name, "mtp.K");
+    rig_close();
+    change_config("\"mtp_num_hidden_layers\":1", "\"mtp_num_hidden_layers\":2");
+    refused(ERR_UNSUPPORTED, "mtp_num_hidden_layers is 2", "--draft mtp");
+    opens_headless();
+    change_config("\"mtp_num_hidden_layers\":2", "\"mtp_num_hidden_layers\":0");
+    refused(ERR_UNSUPPORTED, "mtp_num_hidden_layers is 0", "--draft mtp");
+    opens_headless();
+    change_config("\"mtp_num_hidden_layers\":0",
+                  "\"mtp_use_dedicated_embeddings\":true,\"mtp_num_hidden_layers\":1");
+    refused(ERR_UNSUPPORTED, "mtp_use_dedicated_embeddings", "--draft mtp");
+    opens_headless();
+    change_config("\"mtp_use_dedicated_embeddings\":true,", "");
+    change_header("mtp.fc.weight", "mtp.fx.weight");
+    refused_weights(ERR_NOT_FOUND, "there is no tensor", "mtp.fc.weight");
+    opens_headless();
+    change_header("mtp.fc.weight\":{\"dtype\":\"BF16\"", "mtp.fc.weight\":{\"dtype\":\"I16\"");
+    refused_weights(ERR_UNSUPPORTED, "mtp.fc.weight", "I16");
+    opens_headless();
+    change_header("mtp.fc.weight\":{\"dtype\":\"BF16\",\"shape\":[64,128]",
+                  "mtp.fc.weight\":{\"dtype\":\"BF16\",\"shape\":[128,64]");
+    refused_weights(ERR_FORMAT, "mtp.fc.weight", "[64, 128] is expected");
+    draft = MODEL_DRAFT_AUTO;           /* a head that is there and broken is an error         */
+    refused_weights(ERR_FORMAT, "mtp.fc.weight", "[64, 128] is expected");
+    draft = MODEL_DRAFT_OFF;
 }
 
 TEST(every_commit_that_fails_leaves_nothing_open)

@@ -6,11 +6,16 @@
 #include <math.h>
 
 #include "arena/base/hash.h"
+#include "model/draft.h"
 #include "tests/model/rig.h"
 
-enum { ROWS = 40, VOCAB = 512 };
+enum { ROWS = 40, VOCAB = 512, DRAFTS = 6 };
 
-struct outcome { f32 logits[ROWS * VOCAB]; u64 sums[2], sections[2]; };
+struct outcome {
+    f32 logits[ROWS * VOCAB];
+    u64 sums[2], sections[2];
+    u32 draft[DRAFTS], draft_count;
+};
 
 static struct outcome base, other;
 
@@ -20,7 +25,8 @@ static void run(const char *path, bool reference, struct outcome *out)
     u64 rows;
     for (u32 i = 0; i < ROWS; i++) ids[i] = i * 37 % 480;
     rig_open(&(struct rig){ .dir = path, .block_rows = 16, .grid_rows = 64, .threads = 2,
-                            .reference = reference, .arithmetic = OPS_EXPANDED });
+                            .reference = reference, .arithmetic = OPS_EXPANDED,
+                            .draft = MODEL_DRAFT_AUTO });
     struct forward_span span = { 0, ROWS, ids, ROWS };
     CHECK_EQ(forward_vocab(), VOCAB);
     CHECK_OK(slot_grow(0, ROWS));
@@ -29,6 +35,9 @@ static void run(const char *path, bool reference, struct outcome *out)
     state_sums(list, rows, out->sums);
     hash_128(arena_slots_addr(state_sections_arena(), slot_row(0)->unit),
              state_shape()->section_bytes, out->sections);
+    out->draft_count = 0;
+    CHECK_OK(slot_grow(0, ROWS + DRAFTS));
+    if (draft_present()) CHECK_OK(draft_propose(0, 7, DRAFTS, out->draft, &out->draft_count));
     rig_close();
 }
 
@@ -39,6 +48,8 @@ static void same(const char *a, const char *b, bool reference)
     CHECK(memcmp(base.logits, other.logits, sizeof base.logits) == 0);
     CHECK(memcmp(base.sums, other.sums, sizeof base.sums) == 0);
     CHECK(memcmp(base.sections, other.sections, sizeof base.sections) == 0);
+    CHECK_EQ(base.draft_count, other.draft_count);
+    CHECK(memcmp(base.draft, other.draft, 4 * base.draft_count) == 0);
 }
 
 /* build/golden/gguf-NAME, made by gguf_cases.py of `source` when it isn't there. */
@@ -102,6 +113,7 @@ TEST(a_bf16_file_gives_the_bits_of_its_folder)
     const char *dir = rig_tiny("default", "");
     convert(dir, "BF16", "build/golden/default-bf16.gguf");
     same(dir, "build/golden/default-bf16.gguf", false);
+    CHECK_EQ(base.draft_count, DRAFTS);         /* both have their draft head                 */
     CHECK_STR(model_name(), "default-bf16");
 }
 

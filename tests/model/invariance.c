@@ -1,5 +1,6 @@
 /* invariance.c - a row's bits do not depend on what is computed with it.
  *
+ * With the draft head where the model has one: its rows and section are compared like the trunk's.
  * The same prompt in chunks of 1, 3, 16, 64 and 1,024 rows, alone or beside another sequence, with
  * 1 and 2 threads, on every level of this machine, for B = 4, 16 and 256: memcmp of the logits of
  * every row, of all sections and of every stored row. */
@@ -100,7 +101,8 @@ static void fill_prompts(void)
 static void open_with(const char *dir, const char *level, u32 threads, u32 block)
 {
     rig_open(&(struct rig){ .dir = dir, .level = level, .threads = threads, .block_rows = block,
-                            .grid_rows = MAX(block, 64), .ctx_rows = 2048 });
+                            .grid_rows = MAX(block, 64), .ctx_rows = 2048,
+                            .draft = MODEL_DRAFT_AUTO });
 }
 
 static void check_chunks(const char *dir, u32 rows, u32 block)
@@ -132,6 +134,10 @@ static void check_chunks(const char *dir, u32 rows, u32 block)
 TEST(chunks_neighbours_threads_and_levels_give_the_same_bits)
 {
     fill_prompts();
+    open_with(rig_tiny("default", ""), NULL, 1, 16);
+    CHECK(model_shape()->draft);
+    CHECK_STR(state_shape()->view[3].name, "mtp.V");
+    rig_close();
     check_chunks(rig_tiny("default", ""), 150, 16);
 }
 

@@ -1,4 +1,6 @@
 /* tests/model/ops_attn.c - rows of K and V, and attention: every level, thread count and cut. */
+#include <math.h>
+
 #include "tests/model/ops.h"
 
 enum { SPANS = 2 };                     /* sequences of one batch                              */
@@ -6,6 +8,7 @@ enum { SPANS = 2 };                     /* sequences of one batch               
 struct attn_case {
     u32 rows, nh, nkv, d, rot, block_rows;      /* rows: of each sequence                      */
     u32 lag;                            /* rows the second sequence is behind                  */
+    u32 blind;                          /* 1: a zero row before the first, seen by none        */
     bool reference;
     f32 *qg, *k, *v, *q_scale, *k_scale, *inv_freq;
     struct output { f32 *q, *y; u8 *blocks[SPANS]; } want, got;
@@ -15,7 +18,7 @@ struct attn_case {
 
 static u32 blocks_of(const struct attn_case *c)
 {
-    return (c->rows + c->block_rows - 1) / c->block_rows;
+    return (c->blind + c->rows + c->block_rows - 1) / c->block_rows;
 }
 
 static void make_output(const struct attn_case *c, struct output *o)
@@ -62,7 +65,7 @@ static void run_batch(const struct ops *ops, const struct attn_case *c, struct o
         u32 begin = progress(c, s, at), n = progress(c, s, at + count) - begin;
         u64 from = (u64)s * c->rows + begin;
         block_addresses(c, o, s, addr[s]);
-        span[s] = (struct ops_span){ .lo = rows, .hi = rows + n, .pos = begin,
+        span[s] = (struct ops_span){ .lo = rows, .hi = rows + n, .pos = c->blind + begin,
                                      .block_addr = addr[s] };
         memcpy(qg + (u64)rows * nh * 2 * d, c->qg + from * nh * 2 * d, (u64)n * nh * 2 * d * 4);
         memcpy(k + (u64)rows * nkv * d, c->k + from * nkv * d, (u64)n * nkv * d * 4);
@@ -73,14 +76,15 @@ static void run_batch(const struct ops *ops, const struct attn_case *c, struct o
         .qg = qg, .k = k, .v = v, .q_scale = c->q_scale, .k_scale = c->k_scale, .q_out = q,
         .k_strip = c->k_strip, .v_strip = c->v_strip, .span = span, .span_count = SPANS,
         .rows = rows, .nh = nh, .nkv = nkv, .d = d, .rot = c->rot, .block_rows = c->block_rows,
-        .eps = 1e-6f, .inv_freq = c->inv_freq }));
+        .back = c->blind, .eps = 1e-6f, .inv_freq = c->inv_freq }));
     void *work = zeroed(ops->attn_work_bytes(rows, nh, nkv, d, c->block_rows));
     CHECK_OK(ops->attn(&(struct ops_attn){
         .q = q, .qg = qg, .y = y, .k_strip = c->k_strip, .v_strip = c->v_strip, .span = span,
         .span_count = SPANS, .rows = rows, .nh = nh, .nkv = nkv, .d = d,
-        .block_rows = c->block_rows, .work = work }));
+        .block_rows = c->block_rows, .blind = c->blind, .work = work }));
     for (u32 s = 0; s < SPANS; s++) {
-        u64 to = ((u64)s * c->rows + span[s].pos) * nh * d, from = (u64)span[s].lo * nh * d;
+        u64 to = ((u64)s * c->rows + span[s].pos - c->blind) * nh * d;
+        u64 from = (u64)span[s].lo * nh * d;
         u64 bytes = (u64)(span[s].hi - span[s].lo) * nh * d * 4;
         memcpy(o->q + to, q + from, bytes);
         memcpy(o->y + to, y + from, bytes);
@@ -90,7 +94,13 @@ static void run_batch(const struct ops *ops, const struct attn_case *c, struct o
 
 static void run_cut(const struct ops *ops, const struct attn_case *c, struct output *o, u32 split)
 {
-    for (u32 s = 0; s < SPANS; s++) memset(o->blocks[s], 0xff, c->block_bytes * blocks_of(c));
+    for (u32 s = 0; s < SPANS; s++) {
+        u8 *addr[1024];
+        memset(o->blocks[s], 0xff, c->block_bytes * blocks_of(c));
+        block_addresses(c, o, s, addr);
+        memset(addr[0] + c->k_strip.offset_bytes, 0, c->blind * c->k_strip.row_bytes);
+        memset(addr[0] + c->v_strip.offset_bytes, 0, c->blind * c->v_strip.row_bytes);
+    }
     for (u32 at = 0, count; at < c->rows; at += count) {
         count = chunk_rows(split, at, c->rows);
         run_batch(ops, c, o, at, count);
@@ -133,28 +143,38 @@ static void check_waves(struct attn_case *c)
     }
 }
 
+static void make_case(struct attn_case *c)
+{
+    u64 rows = (u64)SPANS * c->rows, value = c->reference ? 4 : 2;
+    c->qg = random_values(rows * c->nh * 2 * c->d, 2.0f, c->reference);
+    c->k = random_values(rows * c->nkv * c->d, 1.0f, c->reference);
+    c->v = random_values(rows * c->nkv * c->d, 1.0f, c->reference);
+    c->q_scale = random_values(c->d, 2.0f, true);
+    c->k_scale = random_values(c->d, 1.0f, true);
+    c->inv_freq = zeroed(c->d * sizeof(f32));
+    for (u32 i = 0; i < c->rot / 2; i++) c->inv_freq[i] = 1.0f / (f32)(1u << i % 20);
+    c->k_strip.row_bytes = c->v_strip.row_bytes = (u32)(c->nkv * c->d * value);
+    c->k_strip.offset_bytes = 256;
+    c->v_strip.offset_bytes = 256 + ALIGN_UP((u64)c->block_rows * c->k_strip.row_bytes, 256);
+    c->block_bytes = ALIGN_UP(2 * c->v_strip.offset_bytes, 4096);
+    make_output(c, &c->want);
+    make_output(c, &c->got);
+}
+
+static void free_case(struct attn_case *c)
+{
+    free_output(&c->want);
+    free_output(&c->got);
+    free(c->qg), free(c->k), free(c->v), free(c->q_scale), free(c->k_scale), free(c->inv_freq);
+}
+
 static void check_case(struct attn_case c)
 {
-    u64 rows = (u64)SPANS * c.rows, value = c.reference ? 4 : 2;
-    c.qg = random_values(rows * c.nh * 2 * c.d, 2.0f, c.reference);
-    c.k = random_values(rows * c.nkv * c.d, 1.0f, c.reference);
-    c.v = random_values(rows * c.nkv * c.d, 1.0f, c.reference);
-    c.q_scale = random_values(c.d, 2.0f, true);
-    c.k_scale = random_values(c.d, 1.0f, true);
-    c.inv_freq = zeroed(c.d * sizeof(f32));
-    for (u32 i = 0; i < c.rot / 2; i++) c.inv_freq[i] = 1.0f / (f32)(1u << i % 20);
-    c.k_strip.row_bytes = c.v_strip.row_bytes = (u32)(c.nkv * c.d * value);
-    c.k_strip.offset_bytes = 256;
-    c.v_strip.offset_bytes = 256 + ALIGN_UP((u64)c.block_rows * c.k_strip.row_bytes, 256);
-    c.block_bytes = ALIGN_UP(2 * c.v_strip.offset_bytes, 4096);
-    make_output(&c, &c.want);
-    make_output(&c, &c.got);
+    make_case(&c);
     scalar_backend(c.reference, run_whole, &c);
     each_backend(c.reference, run_splits, &c);
     check_waves(&c);
-    free_output(&c.want);
-    free_output(&c.got);
-    free(c.qg), free(c.k), free(c.v), free(c.q_scale), free(c.k_scale), free(c.inv_freq);
+    free_case(&c);
 }
 
 TEST(attention_of_tiny_heads_over_many_small_blocks)
@@ -181,6 +201,32 @@ TEST(attention_of_the_reference_mode_keeps_f32)
                                    .block_rows = 16, .reference = true });
     check_case((struct attn_case){ .rows = 21, .nh = 2, .nkv = 1, .d = 40, .rot = 8,
                                    .block_rows = 4, .reference = true });
+}
+
+TEST(attention_of_a_draft_head_never_sees_the_zero_row)
+{
+    check_case((struct attn_case){ .rows = 75, .nh = 4, .nkv = 2, .d = 64, .rot = 16,
+                                   .block_rows = 16, .lag = 7, .blind = 1 });
+    check_case((struct attn_case){ .rows = 30, .nh = 4, .nkv = 2, .d = 40, .rot = 8,
+                                   .block_rows = 4, .blind = 1, .reference = true });
+}
+
+/* The rows behind a zero row are those of a sequence that begins with them: the same keys, one
+ * lower, turned alike.  Only the grouping by tiles differs, so one tile holds them all. */
+TEST(the_zero_row_changes_nothing_within_a_tile)
+{
+    static f32 plain[20 * 4 * 64], drafted[20 * 4 * 64];
+    for (u32 blind = 0; blind < 2; blind++) {
+        struct attn_case c = { .rows = 20, .nh = 4, .nkv = 2, .d = 64, .rot = 16,
+                               .block_rows = 32, .blind = blind, .reference = true };
+        f32 *out = blind ? drafted : plain;
+        seed = 77;
+        make_case(&c);
+        scalar_backend(true, run_whole, &c);
+        memcpy(out, c.want.y, sizeof plain);
+        free_case(&c);
+    }
+    for (u32 i = 0; i < COUNT_OF(plain); i++) CHECK(fabsf(plain[i] - drafted[i]) < 1e-5f);
 }
 
 TEST(attention_of_random_shapes)

@@ -22,6 +22,7 @@ struct rig {
     u32  verify_rows;
     bool reference;
     enum ops_arithmetic arithmetic;     /* unless reference                                   */
+    enum model_draft draft;
 };
 
 static struct model_room rig_room;
@@ -29,7 +30,7 @@ static struct model_room rig_room;
 static enum err rig_try(const struct rig *r)
 {
     struct model_setup setup = {
-        .dir = r->dir, .block_rows = r->block_rows, .grid_rows = r->grid_rows,
+        .dir = r->dir, .draft = r->draft, .block_rows = r->block_rows, .grid_rows = r->grid_rows,
         .backend = { .level = r->level, .threads = r->threads == 0 ? 1 : r->threads,
                      .arithmetic = r->reference ? OPS_REFERENCE : r->arithmetic },
     };

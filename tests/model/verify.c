@@ -13,7 +13,8 @@ static void open_model(const char *dir, const char *level, u32 threads, bool ref
     space_host_granule(4096);
     rig_open(&(struct rig){ .dir = dir, .level = level, .threads = threads, .block_rows = B,
                             .grid_rows = 32, .slots = SPARE + 1, .ctx_rows = IDS,
-                            .verify_rows = ROWS, .reference = reference });
+                            .verify_rows = ROWS, .reference = reference,
+                            .draft = MODEL_DRAFT_AUTO });
     for (u32 slot = 0; slot <= SPARE; slot++)
         for (u32 i = 0; i < IDS; i++)
             ids[slot][i] = (u32)(rng_u64(slot + 7, i) % forward_vocab());
@@ -78,17 +79,17 @@ TEST(a_cut_at_any_row_is_the_state_of_as_many_steps)
 
 TEST(a_cut_at_any_row_with_scalar_code_and_in_the_reference_mode)
 {
-    open_model(micromodel_dir(), "scalar", 1, false);
+    open_model(micromodel_draft_dir(), "scalar", 1, false);
     every_cut();
     close_model();
-    open_model(micromodel_dir(), NULL, 1, true);
+    open_model(micromodel_draft_dir(), NULL, 1, true);
     every_cut();
     close_model();
 }
 
 TEST(what_was_only_looked_at_leaves_no_trace)
 {
-    open_model(micromodel_dir(), NULL, 1, false);
+    open_model(micromodel_draft_dir(), NULL, 1, false);
     f32 *logits = malloc((u64)ROWS * forward_vocab() * sizeof *logits);
     start(0, 13);
     for (u32 i = 0; i < 3; i++) {
@@ -104,7 +105,7 @@ TEST(what_was_only_looked_at_leaves_no_trace)
 /* Spans of one row, of many and of none beside each other, cut where they will. */
 TEST(slots_are_verified_together_and_cut_apart)
 {
-    open_model(micromodel_dir(), NULL, 2, false);
+    open_model(micromodel_draft_dir(), NULL, 2, false);
     f32 *logits = malloc((u64)ROWS * forward_vocab() * sizeof *logits);
     u64 draw = 0;
     for (u32 slot = 0; slot < SPARE; slot++) start(slot, 5 + 9 * slot);
