@@ -6,7 +6,7 @@
 
 struct backend_choice {
     const char *name;           /* NULL, "auto" or "cpu"                                      */
-    const char *level;          /* NULL, "auto", "scalar", "avx2", "avx512"                   */
+    const char *level;          /* NULL, "auto", or one of model/cpu/levels.c                 */
     u32         threads;        /* 0: one a processor, at most BACKEND_THREADS_MAX            */
     enum ops_arithmetic arithmetic;     /* --arithmetic                                       */
 };

@@ -148,7 +148,7 @@ struct ops_gdn {                /* l2norm, gates, delta rule, gated norm: models
 /* One text of an operation a row; `stream` is implied (the backend's compute stream). */
 struct ops {
     const char *name;           /* "cpu"                                                      */
-    const char *level;          /* "scalar", "avx2", "avx512"                                 */
+    const char *level;          /* "scalar", "avx2", "avx512", "amx", "neon"                  */
     u32  arithmetic_id;         /* tied to bits by a test; part of files' fingerprint; of the
                                  * model when its formats are known: the largest of them      */
     bool row_invariant;

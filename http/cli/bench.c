@@ -23,7 +23,6 @@ enum {
     PEAK_ROWS = 512, PEAK_ROUNDS = 3, MARGIN_ROWS = 512,
 };
 static const u32 PREFILLS[PREFILL_CAP] = { 512, 2048, 8192 };
-static const char *const LEVELS[] = { "scalar", "avx2", "avx512" };
 
 struct figures {
     u32 prefill_count;
@@ -202,8 +201,8 @@ static enum err print_json(const struct figures *f)
     json_put_cstr(&out, model_ops()->level);
     json_put_key(&out, "levels");
     json_put_array(&out);
-    for (u32 i = 0; i < COUNT_OF(LEVELS); i++)
-        if (cpu_has_level(LEVELS[i])) json_put_cstr(&out, LEVELS[i]);
+    for (u32 i = 0; cpu_level_name(i) != NULL; i++)
+        if (cpu_has_level(cpu_level_name(i))) json_put_cstr(&out, cpu_level_name(i));
     json_put_array_end(&out);
     json_put_object_end(&out);
     enum err err = json_out_check(&out);

@@ -1,7 +1,7 @@
 /* model/cpu/avx2.c - the level for AVX2 with FMA: sixteen lanes in two registers.
  *
- * The operations' text stands in the headers below, once for all vector levels; this file compiles
- * it for one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
+ * The operations' text stands in vector.h, once for all vector levels; this file compiles it for
+ * one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
@@ -19,33 +19,12 @@
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #endif
-#include "model/cpu/attn.h"
-#include "model/cpu/conv.h"
-#include "model/cpu/expand.h"
-#include "model/cpu/gdn.h"
 #include "model/cpu/int8.h"
-#include "model/cpu/norm.h"
-#include "model/cpu/product.h"
-#include "model/cpu/rope.h"
+#include "model/cpu/vector.h"
 
 const struct cpu_level avx2_level = {
-    .name = "avx2",
-    .product = level_product,
-    .expand = level_expand,
-    .int8_ready = level_int8_ready,
-    .int8_product = level_int8_product,
-    .rms_norm = level_rms_norm,
-    .residual = level_residual,
-    .glu = level_glu,
-    .attn_rows = level_attn_rows,
-    .attn_bytes = level_attn_bytes,
-    .attn = level_attn,
-    .attn_part = level_attn_part,
-    .attn_join = level_attn_join,
-    .conv = level_conv,
-    .gdn_gates = level_gdn_gates,
-    .gdn_rule = level_gdn_rule,
-    .gdn_out = level_gdn_out,
+    .name = "avx2", VECTOR_LEVEL, .product = level_product,
+    .int8_ready = level_int8_ready, .int8_product = level_int8_product,
 };
 
 #if defined(__clang__)

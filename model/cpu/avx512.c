@@ -1,7 +1,7 @@
 /* model/cpu/avx512.c - the level for AVX-512 (F, BW, DQ, VL) with FMA: sixteen lanes a register.
  *
- * The operations' text stands in the headers below, once for all vector levels; this file compiles
- * it for one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
+ * The operations' text stands in vector.h, once for all vector levels; this file compiles it for
+ * one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
@@ -21,32 +21,11 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
 #endif
 #define VEC_AVX512
-#include "model/cpu/attn.h"
-#include "model/cpu/conv.h"
-#include "model/cpu/expand.h"
-#include "model/cpu/gdn.h"
-#include "model/cpu/norm.h"
-#include "model/cpu/product.h"
-#include "model/cpu/rope.h"
+#include "model/cpu/vector.h"
 
 const struct cpu_level avx512_level = {
-    .name = "avx512",
-    .product = level_product,
-    .expand = level_expand,
-    .int8_ready = vnni_ready,
-    .int8_product = vnni_product,
-    .rms_norm = level_rms_norm,
-    .residual = level_residual,
-    .glu = level_glu,
-    .attn_rows = level_attn_rows,
-    .attn_bytes = level_attn_bytes,
-    .attn = level_attn,
-    .attn_part = level_attn_part,
-    .attn_join = level_attn_join,
-    .conv = level_conv,
-    .gdn_gates = level_gdn_gates,
-    .gdn_rule = level_gdn_rule,
-    .gdn_out = level_gdn_out,
+    .name = "avx512", VECTOR_LEVEL, .product = level_product,
+    .int8_ready = vnni_ready, .int8_product = vnni_product,
 };
 
 #if defined(__clang__)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "model/cpu/format.h"
-#include "model/cpu/level.h"
+#include "model/cpu/levels.h"
 #include "model/cpu/pack.h"
 #include "model/cpu/quant.h"
 #include "model/cpu/threads.h"
@@ -28,7 +28,7 @@ enum {
     PRODUCT_TILES = 8,                  /* tiles of 16 columns a task                          */
     PRODUCT_STREAM_ROWS = 12,           /* up to here a task is one long run of weights        */
     WORK_NORM = 4, WORK_FUNCTION = 24,  /* rough fused steps of a value: norm; exp and more    */
-    PRODUCT_BLOCK_VALUES = 128 * 1024,  /* activations a row block holds: half of L2           */
+    PRODUCT_BLOCK_BYTES = 512 * 1024,   /* activations a row block holds: half of L2           */
 };
 
 static struct cpu {
@@ -37,35 +37,15 @@ static struct cpu {
     const struct cpu_level *integer;    /* whose integer arithmetic serves                     */
 } cpu;
 
-/* ---- levels ---------------------------------------------------------------------------------- */
-
-static const struct cpu_level *const levels[] = {      /* the best first                    */
-#if defined(__x86_64__)
-    &avx512_level, &avx2_level,
-#endif
-    &scalar_level,
-};
-
 bool cpu_has_level(const char *level)
 {
-#if defined(__x86_64__)
-    bool fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (strcmp(level, "avx2") == 0) return fma;
-    if (strcmp(level, "avx512") == 0)
-        return fma && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#endif
-    return strcmp(level, "scalar") == 0;
+    return levels_here(level);
 }
 
-static const struct cpu_level *level_find(const char *name)
+const char *cpu_level_name(u32 i)
 {
-    bool best = !name || strcmp(name, "auto") == 0;
-    for (u32 i = 0; i < COUNT_OF(levels); i++) {
-        const struct cpu_level *level = levels[i];
-        if ((best || strcmp(level->name, name) == 0) && cpu_has_level(level->name)) return level;
-    }
-    return NULL;
+    const struct cpu_level *level = levels_at(i);
+    return level ? level->name : NULL;
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -151,10 +131,14 @@ static enum err cpu_pack(const struct ops_pack_source *source, u8 *to, struct op
 
 struct product_job { const struct ops_product *p; u32 tile_tasks, tiles_each, rows_each; };
 
+static u64 plain_bytes(u32 rows, u32 k)
+{
+    return cpu.level->ready_bytes ? cpu.level->ready_bytes(rows, k, cpu.reference) : 0;
+}
+
 static u64 cpu_product_work_bytes(u32 rows, u32 k)
 {
-    u64 plain = cpu.level->ready_bytes ? cpu.level->ready_bytes(rows, k, cpu.reference) : 0;
-    return MAX(plain, cpu.int8 ? level_int8_bytes(rows, k) : 0);
+    return MAX(plain_bytes(rows, k), cpu.int8 ? level_int8_bytes(rows, k) : 0);
 }
 
 static void ready_task(const void *owner, u32 task, u32 worker)
@@ -178,18 +162,26 @@ static void product_task(const void *owner, u32 task, u32 worker)
     else cpu.level->product(job->p, lo, hi, tile, tile_hi, cpu.reference);
 }
 
+/* Rows of a task: whole blocks of the level's kernel, LEVEL_READY_ROWS too where it has them. */
+static u32 product_rows_each(u32 k)
+{
+    u64 values = PRODUCT_BLOCK_BYTES / (cpu.level->ready ? sizeof(bf16) : sizeof(f32));
+    u32 step = cpu.level->ready ? 2 * LEVEL_READY_ROWS : 12;
+    return MAX((u32)(values / MAX(k, 1u)) / step * step, 4 * step);
+}
+
 /* Row blocks outside, columns inside: a block's activations stay in L2 for all columns. */
 static enum err cpu_product(const struct ops_product *p)
 {
     u32 tiles = tiles_of(p->w->n);
     if (p->rows == 0) return OK;
-    u32 rows_each = MAX((u32)(PRODUCT_BLOCK_VALUES / MAX(p->w->k, 1u)) / 12 * 12, 48u);
+    u32 rows_each = product_rows_each(p->w->k);
     u32 row_tasks = pieces(p->rows, rows_each);
     u32 wanted = pieces(tiles, MAX(threads_count() * 4 / row_tasks, 1u));
     u32 tiles_each = (u32)ALIGN_UP(MIN(MAX(wanted, 1u), (u32)PRODUCT_TILES), 2);
     if (p->rows <= PRODUCT_STREAM_ROWS) tiles_each = MAX(wanted, 1u);
     struct product_job job = { p, pieces(tiles, tiles_each), tiles_each, rows_each };
-    if (p->w->int8 || cpu.level->ready)
+    if (p->w->int8 || plain_bytes(p->rows, p->w->k) > 0)
         threads_run(ready_task, p, pieces(p->rows, LEVEL_READY_ROWS),
                     (u64)p->rows * p->w->k * WORK_NORM);
     threads_run(product_task, &job, job.tile_tasks * row_tasks, (u64)p->rows * p->w->n * p->w->k);
@@ -592,10 +584,10 @@ enum err cpu_open(struct ops *out, u32 threads, const char *level, enum ops_arit
 {
     bool reference = arithmetic == OPS_REFERENCE;
     ASSERT(!cpu.level);
-    const struct cpu_level *chosen = level_find(level);
+    const struct cpu_level *chosen = levels_find(level);
     if (!chosen)
-        return fail(ERR_UNSUPPORTED, "level \"%s\": not one of scalar, avx2, avx512, or not on "
-                    "this machine", level);
+        return fail(ERR_UNSUPPORTED, "level \"%s\": not one of scalar, avx2, avx512, amx, neon, or "
+                    "not on this machine", level);
     TRY(threads_open(threads));
     cpu = (struct cpu){ chosen, reference, arithmetic == OPS_AUTO, integer_of(chosen) };
     *out = (struct ops){

@@ -8,7 +8,8 @@
 
 #include "model/ops.h"
 
-/* `level`: NULL or "auto" (the best one), "scalar", "avx2", "avx512"; `threads` 1..64.
+/* `level`: NULL or "auto" (the best one), "scalar", "avx2", "avx512", "amx" or, on ARM, "neon";
+ * `threads` 1..64.
  * ERR_UNSUPPORTED: no such level, or not on this machine; ERR_LIMIT, ERR_MEMORY: threads. */
 MUST_USE enum err cpu_open(struct ops *out, u32 threads, const char *level,
                            enum ops_arithmetic arithmetic);
@@ -16,5 +17,7 @@ void cpu_close(void);
 
 /* True when this machine can run `level`. */
 bool cpu_has_level(const char *level);
+/* Name of level `i` of this build, the best first; NULL past the last. */
+const char *cpu_level_name(u32 i);
 
 #endif

@@ -101,7 +101,9 @@ struct cpu_level {
 
 extern const struct cpu_level scalar_level;
 #if defined(__x86_64__)
-extern const struct cpu_level avx2_level, avx512_level;
+extern const struct cpu_level avx2_level, avx512_level, amx_level;
+#elif defined(__aarch64__)
+extern const struct cpu_level neon_level;
 #endif
 
 #endif

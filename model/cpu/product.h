@@ -36,6 +36,10 @@ struct product_strip {
     bool       resume;                  /* the sums begin at what y holds, not at +0           */
 };
 
+#ifdef VEC_AMX
+static bool amx_run(const struct product_strip *p);     /* false: the chains below take it     */
+#endif
+
 /* One block of 32 terms added to s; all counts are constants of the caller. */
 VEC_FN void product_block(u32 rows, u32 tiles, const f32 *x, u64 x_stride, const u8 *w,
                           u64 tile_bytes, vec *s, bool wide, bool ahead)
@@ -185,6 +189,9 @@ static void product_run(const struct product_strip *p)
 {
     u32 tiles = (p->columns + LEVEL_COLUMNS - 1) / LEVEL_COLUMNS, across, down;
     if (p->rows == 0) return;
+#ifdef VEC_AMX
+    if (amx_run(p)) return;
+#endif
     if (p->stream && p->rows <= VEC_STREAM_ROWS) {
         for (u32 c = 0; c < tiles; c++) product_streams[p->rows - 1](p, 0, c);
         return;

@@ -107,13 +107,13 @@ static void open_with(const char *dir, const char *level, u32 threads, u32 block
 
 static void check_chunks(const char *dir, u32 rows, u32 block)
 {
-    static const char *const levels[] = { "scalar", "avx2", "avx512" };
+    const char *level;
     static const u32 chunks[] = { 1, 3, 16, 64, 1024 };
     struct result first = { 0 };
-    for (u32 l = 0; l < COUNT_OF(levels); l++) {
-        if (!cpu_has_level(levels[l])) continue;
+    for (u32 l = 0; (level = cpu_level_name(l)) != NULL; l++) {
+        if (!cpu_has_level(level)) continue;
         for (u32 threads = 1; threads <= 2; threads++) {
-            open_with(dir, levels[l], threads, block);
+            open_with(dir, level, threads, block);
             for (u32 c = 0; c < COUNT_OF(chunks); c++) {
                 /* a level's own chunks are compared once; the other thread count by three */
                 if (threads == 2 && c != 0 && c != 2 && c != 4) continue;
@@ -122,7 +122,7 @@ static void check_chunks(const char *dir, u32 rows, u32 block)
                     first = now;
                     continue;
                 }
-                same(&first, &now, levels[l], chunks[c]);
+                same(&first, &now, level, chunks[c]);
                 free_result(&now);
             }
             rig_close();

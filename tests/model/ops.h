@@ -57,12 +57,12 @@ static inline void *zeroed(u64 bytes)
 static inline void each_backend(bool reference, void (*run)(const struct ops *ops, void *owner),
                                 void *owner)
 {
-    static const char *const levels[] = { "scalar", "avx2", "avx512" };
-    for (u32 i = 0; i < COUNT_OF(levels); i++)
+    const char *level;
+    for (u32 i = 0; (level = cpu_level_name(i)) != NULL; i++)
         for (u32 threads = 1; threads <= 2; threads++) {
             struct ops ops;
-            if (!cpu_has_level(levels[i])) continue;
-            CHECK_OK(cpu_open(&ops, threads, levels[i], reference));
+            if (!cpu_has_level(level)) continue;
+            CHECK_OK(cpu_open(&ops, threads, level, reference));
             run(&ops, owner);
             cpu_close();
         }

@@ -133,11 +133,11 @@ static void run_splits(const struct ops *ops, void *owner)
 /* More threads than kv heads: the tiles of few rows are computed side by side, in waves. */
 static void check_waves(struct attn_case *c)
 {
-    static const char *const levels[] = { "scalar", "avx2", "avx512" };
-    for (u32 i = 0; i < COUNT_OF(levels); i++) {
+    const char *level;
+    for (u32 i = 0; (level = cpu_level_name(i)) != NULL; i++) {
         struct ops ops;
-        if (!cpu_has_level(levels[i])) continue;
-        CHECK_OK(cpu_open(&ops, 7, levels[i], c->reference));
+        if (!cpu_has_level(level)) continue;
+        CHECK_OK(cpu_open(&ops, 7, level, c->reference));
         run_splits(&ops, c);
         cpu_close();
     }

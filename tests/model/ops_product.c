@@ -91,6 +91,8 @@ TEST(products_have_the_bits_of_the_reference_for_any_cut)
     check_shape(9, 4, 128, false);
     check_shape(67, 7, 40, false);
     check_shape(5, 33, 31, false);
+    check_shape(70, 40, 2700, false);
+    check_shape(13, 50, 3008, false);
 }
 
 TEST(products_of_the_reference_mode_keep_f32)
