@@ -38,6 +38,7 @@ FOREIGN = {
     r"^ini\.h": ["budget/profile.c"],
     r"^pcre2|^utf8proc": ["model/text/tokenizer.c", "model/text/tokenizer_split.c"],
     r"^microhttpd": ["http/serve/"],
+    r"^histedit": ["http/cli/line.c"],
     r"^math\.h|^tgmath\.h|^complex\.h": ["model/weights.c", "arena/", "budget/", "http/", "tests/", "tiers/"],
     r"^omp\.h": [],
     r"^cmocka|^setjmp": ["tests/test.c"],

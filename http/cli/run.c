@@ -1,10 +1,12 @@
 /* http/cli/run.c - the engine without HTTP: this thread asks, and moves the engine's passes itself.
  *
  * A turn is the chat request a client would send, so templates, sampling and caching are the
- * server's: the second turn of a chat forwards only what is new. */
+ * server's: the second turn of a chat forwards only what is new.  Ctrl-C cancels the answer that is
+ * under way, as a client that hangs up would; a second one before it ends kills the program. */
 #include "http/cli/run.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,10 +15,11 @@
 #include "arena/base/log.h"
 #include "arena/heap.h"
 #include "http/chat/reply.h"
+#include "http/cli/line.h"
 #include "http/cli/start.h"
 #include "http/turn/engine.h"
 
-enum { LINE_BYTES = 65536, STDIN_BYTES = 16 << 20, ANSWER_BYTES = 64 << 20 };
+enum { STDIN_BYTES = 16 << 20, ANSWER_BYTES = 64 << 20 };
 
 static struct {
     const struct options *o;
@@ -24,7 +27,16 @@ static struct {
     struct json_out history;            /* messages so far, without the closing bracket       */
     u64  turns;
     bool progress;                      /* a line about the prefill stands on stderr          */
+    bool cancelled;                     /* the last answer was                                */
 } run;
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
 
 /* ---------------------------------------------------------------- asking */
 static void put_message(const char *role, const char *text, u64 bytes, const char *reasoning,
@@ -104,8 +116,9 @@ static void clear_progress(void)
 static void show_progress(const struct submit_row *row)
 {
     if (!isatty(STDERR_FILENO) || atomic_load(&row->state) != SUBMIT_PREFILL) return;
-    fprintf(stderr, "\rreading %llu of %llu tokens", (ull)atomic_load(&row->progress),
-            (ull)row->id_count);
+    u64 done = atomic_load(&row->progress), all = MAX(row->id_count, 1u);
+    fprintf(stderr, "\rreading %llu of %llu tokens, %llu %%", (ull)done, (ull)all,
+            (ull)(100 * done / all));
     run.progress = true;
 }
 
@@ -183,6 +196,8 @@ static enum err finish(struct answer *a)
     if (a->reasoning.len > 0 && a->content.len == 0) fputc('\n', stderr);
     fputc('\n', stdout);
     fflush(stdout);
+    run.cancelled = result->finish == FINISH_CANCELLED;
+    if (run.cancelled) fputs("(cancelled)\n", stderr);
     put_message("assistant", a->content.data, a->content.len, a->reasoning.data,
                 a->reasoning.len);
     return OK;
@@ -197,13 +212,18 @@ static enum err drive(struct answer *a)
     a->row->arrival_us = clock_us();
     TRY(open_answer(a));
     TRY(submit_push(a->submit));
+    /* The first Ctrl-C is noted, the next one has its default way. */
+    struct sigaction note = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND }, before;
+    interrupted = 0;
+    sigaction(SIGINT, &note, &before);
     enum err err = OK;
     while (atomic_load(&a->row->state) != SUBMIT_DONE) {
         engine_pass();
         if (err == OK) err = take_ids(a);
-        if (err != OK) submit_cancel(a->submit);
+        if (err != OK || interrupted) submit_cancel(a->submit);
         if (err == OK) show_progress(a->row);
     }
+    sigaction(SIGINT, &before, NULL);
     if (err == OK) err = take_ids(a);
     return err == OK ? finish(a) : err;
 }
@@ -257,15 +277,17 @@ static enum err ask_stdin(void)
 
 static enum err converse(void)
 {
-    static char line[LINE_BYTES];
-    for (;;) {                                          /* ends: the terminal's end of input  */
-        fputs("> ", stderr);
-        if (fgets(line, sizeof line, stdin) == NULL) break;
-        u64 bytes = strcspn(line, "\n");
-        if (bytes > 0) TRY(ask_text(line, bytes));
+    enum line_event event = LINE_TEXT;
+    const char *text;
+    u64 bytes;
+    enum err err = line_open();
+    while (err == OK && event != LINE_END) {            /* ends: the terminal's end of input  */
+        err = line_read("> ", STDIN_BYTES, &event, &text, &bytes);
+        if (err == OK && event == LINE_TEXT && bytes > 0) err = ask_text(text, bytes);
     }
+    line_close();
     fputc('\n', stderr);
-    return OK;
+    return err;
 }
 
 static enum err work(const struct options *o)
@@ -276,8 +298,9 @@ static enum err work(const struct options *o)
     TRY(start_engine());
     start_chat(&run.chat);
     if (o->system[0] != 0) put_message("system", o->system, strlen(o->system), NULL, 0);
-    if (o->prompt_given) return ask_text(o->prompt, strlen(o->prompt));
-    return isatty(STDIN_FILENO) ? converse() : ask_stdin();
+    if (!o->prompt_given && isatty(STDIN_FILENO)) return converse();
+    TRY(o->prompt_given ? ask_text(o->prompt, strlen(o->prompt)) : ask_stdin());
+    return run.cancelled ? fail(ERR_CANCELLED, "the answer was cancelled") : OK;
 }
 
 enum err run_run(const struct options *o)
