@@ -27,6 +27,7 @@ enum profile_effort    { EFFORT_XHIGH, EFFORT_MEDIUM, EFFORT_LOW, EFFORT_NONE };
 enum profile_reasoning { REASONING_CONTENT, REASONING_PLAIN, REASONING_BOTH };
 enum profile_late      { LATE_INLINE, LATE_REFUSE };
 enum profile_align     { ALIGN_AUTO, ALIGN_ON, ALIGN_OFF };
+enum profile_draft     { DRAFT_OFF, DRAFT_MTP, DRAFT_LOOKUP, DRAFT_AUTO };
 
 struct profile_yield {
     char taker[PROFILE_NODE_BYTES], victim[PROFILE_NODE_BYTES];
@@ -61,6 +62,8 @@ struct profile_row {
     u32  backend;                               /* enum profile_backend                          */
     char arithmetic[PROFILE_WORD_BYTES];        /* auto, f32, bf16 or FORMAT=WORD,...            */
     char template_name[PROFILE_WORD_BYTES];     /* auto = by the template file's digest          */
+    u32  draft;                                 /* enum profile_draft                            */
+    u32  draft_max;                             /* ids proposed at once                          */
     u32  reasoning_effort;                      /* enum profile_effort: default of requests      */
     u32  reasoning_field;                       /* enum profile_reasoning                        */
     u32  late_system;                           /* enum profile_late                             */
@@ -105,6 +108,7 @@ struct profile_row {
     char force_file[PROFILE_PATH_BYTES];
     u32  grid, block;                           /* 0 = the model's own                           */
     u64  gate_seed;                             /* failing commits, changed caps; 0 = none       */
+    u64  draft_seed;                            /* of a hostile drafter; 0 = the real ones       */
     f64  guest_fraction;                        /* of the resident rows                          */
     u64  park_rows, pin_rows;                   /* caps in rows instead of bytes; 0 = bytes      */
     char level[PROFILE_WORD_BYTES];             /* "" = best present                             */

@@ -52,6 +52,8 @@ struct micro_setup {
     const char *dir;                /* a model's folder; NULL = embedded                      */
     bool no_draft;                  /* its draft head isn't loaded, if it has one             */
     u64 pool_bytes;                 /* 0 = 256 MiB                                            */
+    u32 draft, draft_max;           /* enum profile_draft; 0 = off and 7                      */
+    u64 draft_seed;                 /* of a hostile drafter; 0 = none                         */
     void (*wrap)(struct ops *);     /* changes the backend before anything runs, or NULL      */
 };
 
@@ -126,6 +128,10 @@ static void micro_open(const struct micro_setup *setup)
     micro.profile.reserve_tokens = s->reserve_tokens;
     micro.profile.drain_us = s->drain_us;
     micro.profile.test_hooks = true;
+    micro.profile.draft = s->draft;
+    micro.profile.draft_max = s->draft_max > 0 ? s->draft_max : 7;
+    const char *seed = getenv("MICRO_DRAFT_SEED");      /* every test with a hostile drafter    */
+    micro.profile.draft_seed = seed != NULL ? strtoull(seed, NULL, 10) : s->draft_seed;
     micro.profile.response_bytes = s->response_bytes;
     micro.profile.records = s->records > 0 ? s->records : 64;
     if (s->guest_max > 0) micro.profile.guest_rows_max = s->guest_max + 1 > 0 ? s->guest_max : 0;
@@ -151,7 +157,8 @@ static void micro_open(const struct micro_setup *setup)
     if (s->wrap != NULL) s->wrap((struct ops *)(uintptr_t)model_ops());
     micro.vocab = model_shape()->vocab;
     struct model_room room = { .slot_count = s->slot_count + 1, .ctx_rows = s->ctx,
-                               .pool_bytes = s->pool_bytes };
+                               .pool_bytes = s->pool_bytes,
+                               .verify_rows = drafters_rows(&micro.profile, s->slot_count) };
     struct arena_decl decl[MODEL_DECL_CAP + 2];
     u32 count = model_declare(&room, decl);
     decl[count++] = (struct arena_decl){

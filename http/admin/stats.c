@@ -12,6 +12,7 @@ static struct {
     _Atomic u64 prompt_tokens, cached_tokens, forwarded_tokens, generated_tokens;
     _Atomic u64 source_turns[SOURCE_COUNT], source_tokens[SOURCE_COUNT];
     _Atomic u64 served_turns[SERVED_COUNT];
+    _Atomic u64 draft_blocks[DRAFTER_COUNT], drafted[DRAFTER_COUNT], accepted[DRAFTER_COUNT];
     _Atomic u64 restore_us, prefill_us, decode_us, queue_us, ttft_us;
     _Atomic u64 turn_us, row_us;                        /* running averages                      */
 } row;
@@ -40,6 +41,11 @@ void stats_turn(const struct turn_result *result, u64 prompt_tokens, u64 total_u
     if (result->source < SOURCE_COUNT) {
         atomic_fetch_add(&row.source_turns[result->source], 1);
         atomic_fetch_add(&row.source_tokens[result->source], result->cached);
+    }
+    for (u32 d = 0; d < DRAFTER_COUNT; d++) {
+        atomic_fetch_add(&row.draft_blocks[d], result->drafts[d].blocks);
+        atomic_fetch_add(&row.drafted[d], result->drafts[d].drafted);
+        atomic_fetch_add(&row.accepted[d], result->drafts[d].accepted);
     }
     atomic_fetch_add(&row.restore_us, result->restore_us);
     atomic_fetch_add(&row.prefill_us, result->prefill_us);
@@ -73,6 +79,15 @@ static void seconds(struct text *out, const char *name, const char *help, u64 us
            name, name, (f64)us / 1e6);
 }
 
+/* One number a drafter. */
+static void by_drafter(struct text *out, const char *name, const char *help, _Atomic u64 *values)
+{
+    text_f(out, "# HELP holdfast_%s %s\n# TYPE holdfast_%s counter\n", name, help, name);
+    for (u32 d = 0; d < DRAFTER_COUNT; d++)
+        text_f(out, "holdfast_%s{drafter=\"%s\"} %llu\n", name, turn_drafter_word[d],
+               (ull)atomic_load(&values[d]));
+}
+
 void stats_metrics(struct text *out)
 {
     counter(out, "turns_total", "Turns that came to an end.", atomic_load(&row.turns));
@@ -104,6 +119,9 @@ void stats_metrics(struct text *out)
     for (u32 i = 0; i < SERVED_COUNT; i++)
         text_f(out, "holdfast_turns_by_served_total{served=\"%s\"} %llu\n", turn_served_word[i],
                (ull)atomic_load(&row.served_turns[i]));
+    by_drafter(out, "draft_blocks_total", "Proposals verified.", row.draft_blocks);
+    by_drafter(out, "drafted_tokens_total", "Tokens proposed.", row.drafted);
+    by_drafter(out, "accepted_tokens_total", "Proposed tokens that were right.", row.accepted);
     text_str(out, "# HELP holdfast_responses_total Answers by class of status.\n"
              "# TYPE holdfast_responses_total counter\n");
     for (u32 i = 1; i < STATS_CLASS_COUNT; i++)

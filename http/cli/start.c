@@ -9,6 +9,7 @@
 #include "arena/heap.h"
 #include "budget/gate.h"
 #include "http/turn/command.h"
+#include "http/turn/drafters.h"
 #include "http/turn/engine.h"
 #include "http/turn/stop.h"
 #include "http/turn/turn.h"
@@ -41,7 +42,9 @@ static enum err plan_ctx(void)
 {
     const struct state_shape *layout = model_layout();
     const struct profile_row *p = &start.profile;
-    u64 fixed = model_fixed_bytes(0) + p->heap_cap_bytes + p->tables_cap_bytes;
+    u32 slots = p->parallel + engine_guest_slots(p);
+    u64 fixed = model_fixed_bytes(drafters_rows(p, slots)) + p->heap_cap_bytes +
+                p->tables_cap_bytes;
     u64 unit = ALIGN_UP(layout->section_bytes, 64 * KIB);
     u64 reserve = MIN((5ull + p->parallel - 1) * unit, p->resident_bytes);
     u64 taken = fixed + (u64)p->parallel * unit + reserve;
@@ -66,8 +69,9 @@ static enum err plan_ctx(void)
     if (ctx < CTX_LEAST && ctx < most)
         return fail(ERR_CONFIG, "ctx would be %llu: at least %d rows are needed; raise board-gb "
                     "or --ctx", (ull)ctx, CTX_LEAST);
-    start.room = (struct model_room){ .slot_count = p->parallel + engine_guest_slots(p),
-                                      .ctx_rows = ctx, .pool_bytes = p->board_bytes };
+    start.room = (struct model_room){ .slot_count = slots, .ctx_rows = ctx,
+                                      .pool_bytes = p->board_bytes,
+                                      .verify_rows = drafters_rows(p, slots) };
     return OK;
 }
 
@@ -110,6 +114,8 @@ enum err start_setup(const struct profile_row *p, struct model_setup *out)
         .backend = { .name = p->backend == BACKEND_CUDA ? "cuda" : "cpu",
                      .level = p->level[0] == 0 ? NULL : p->level, .threads = p->threads },
         .block_rows = p->block, .grid_rows = p->grid,
+        .draft = p->draft == DRAFT_MTP || p->draft == DRAFT_AUTO ? MODEL_DRAFT_AUTO
+                                                                 : MODEL_DRAFT_OFF,
     };
     return arithmetic_of(p->arithmetic, &out->backend.arithmetic);
 }
@@ -120,6 +126,10 @@ enum err start_plan(const struct profile_row *profile)
     struct model_setup setup;
     TRY(start_setup(&start.profile, &setup));
     TRY(model_open(&setup));
+    if (start.profile.draft == DRAFT_MTP && !model_shape()->draft)
+        return fail(ERR_USAGE, "--draft mtp: %s has no draft head%s; off, lookup and auto need "
+                    "none", model_name(), model_shape()->mtp_layers > 0 ? " of a make that can be "
+                    "loaded" : "");
     TRY(plan_ctx());
     start.table_bytes = engine_table_bytes(&start.profile, start.room.ctx_rows,
                                            start.room.slot_count, turn_rows(),

@@ -130,33 +130,95 @@ static void round_failed(struct engine *e, const u32 *turns, u32 count, enum err
     }
 }
 
-void decode_pass(struct engine *e)
+/* One round: what each slot that can take a row forwards. */
+struct round {
+    u32 turn[SLOT_CAP], count;
+    struct forward_span span[SLOT_CAP];
+    struct drafters_block block[SLOT_CAP];
+    struct drafters_round drafts;
+};
+
+/* Ids behind the next one that could stand: rows of the slot, ids the client still takes. */
+static u32 room_for(const struct turn_row *turn)
 {
-    u32 turns[SLOT_CAP], slots[SLOT_CAP], ids[SLOT_CAP], count = 0;
+    const struct slot_row *slot = slot_row(turn->slot);
+    const struct submit_row *row = submit_at(turn->submit);
+    u64 rows = MIN(slot->row_cap, turn->row_limit) - slot->len;
+    u64 ids = row->max_tokens == 0 ? UINT64_MAX : row->max_tokens - pushed(turn);
+    ASSERT(rows > 0 && ids > 0);
+    return (u32)MIN(MIN(rows, ids), (u64)DRAFTERS_MOST + 1) - 1;
+}
+
+static void round_build(struct engine *e, struct round *r)
+{
+    u32 most[SLOT_CAP];
+    r->count = 0;
     for (u32 slot = 0; slot < e->slot_count; slot++) {
         u32 turn = e->slot_turn[slot];
-        if (turn == NONE || !decode_ready(turn_at(turn))) continue;
-        turns[count] = turn;
-        slots[count] = slot;
-        ids[count++] = turn_at(turn)->next_id;
+        if (turn != NONE && decode_ready(turn_at(turn))) r->turn[r->count++] = turn;
     }
-    if (count == 0) return;
+    for (u32 i = 0; i < r->count; i++) most[i] = room_for(turn_at(r->turn[i]));
+    r->drafts = (struct drafters_round){ r->count, forward_verify_rows(), r->count };
+    drafters_propose(e, r->turn, most, r->count, &r->drafts, r->block);
+    for (u32 i = 0; i < r->count; i++) {
+        u32 rows = r->block[i].count + 1;
+        r->span[i] = (struct forward_span){ turn_at(r->turn[i])->slot, rows, r->block[i].ids,
+                                            rows };
+    }
+}
+
+/* Samples row after row as plain steps would, as long as each id is the one that was proposed: the
+ * rows that stand.  `logits` [rows][vocab]. */
+static u32 sample_rows(struct engine *e, struct turn_row *turn, const struct drafters_block *block,
+                       f32 *logits)
+{
+    u32 rows = 0, accepted = 0;
+    bool wrong = false;
+    do {
+        decode_sample(e, turn, logits + (u64)rows++ * e->vocab);
+        if (rows > block->count || turn->state != TURN_DECODE) break;
+        wrong = turn->next_id != block->ids[rows];
+        accepted += !wrong;
+    } while (!wrong && decode_ready(turn) && !submit_at(turn->submit)->cancelled);
+    if (block->count > 0) drafters_judge(turn, block, accepted, wrong);
+    return rows;
+}
+
+/* The rows that stand are the slot's; their keys stand beside them. */
+static enum err keep_rows(struct engine *e, const struct turn_row *turn, u32 rows)
+{
+    u32 slot = turn->slot;
+    const u32 *ids = turn_ids(e, turn);
+    TRY(forward_accept(slot, rows));
+    u64 len = slot_row(slot)->len;
+    for (u32 i = 0; i < rows; i++) e->keys[i] = ids[len - rows + i];
+    tier_rows(slot, len - rows, e->keys, rows);
+    if (!forward_row_invariant()) resident_taint(slot, len - rows);
+    return OK;
+}
+
+void decode_pass(struct engine *e)
+{
+    static struct round r;
+    round_build(e, &r);
+    if (r.count == 0) return;
     e->moved = true;
     u64 started_us = clock_us();
-    enum err err = forward_step(slots, ids, count, e->logits);
+    enum err err = forward_verify(r.span, r.count, e->logits);
     if (err != OK) {
-        round_failed(e, turns, count, err);
+        round_failed(e, r.turn, r.count, err);
         return;
+    }
+    f32 *logits = e->logits;
+    for (u32 i = 0; i < r.count; i++) {
+        struct turn_row *turn = turn_at(r.turn[i]);
+        err = keep_rows(e, turn, sample_rows(e, turn, &r.block[i], logits));
+        if (err != OK) round_failed(e, &r.turn[i], 1, err);
+        logits += (u64)(r.block[i].count + 1) * e->vocab;
     }
     u64 spent_us = clock_us() - started_us;
     e->counts.rounds++;
     e->counts.decode_us += spent_us;
-    for (u32 i = 0; i < count; i++) {
-        struct turn_row *turn = turn_at(turns[i]);
-        u64 key = ids[i];
-        turn->decode_us += spent_us;
-        tier_rows(slots[i], slot_row(slots[i])->len - 1, &key, 1);
-        if (!forward_row_invariant()) resident_taint(slots[i], slot_row(slots[i])->len - 1);
-        decode_sample(e, turn, e->logits + (u64)i * e->vocab);
-    }
+    for (u32 i = 0; i < r.count; i++) turn_at(r.turn[i])->decode_us += spent_us;
+    drafters_spent(r.drafts.rows, spent_us);
 }

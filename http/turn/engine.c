@@ -37,6 +37,12 @@ static u64 nvme_bytes(const struct profile_row *profile, u64 ctx, u32 record_cap
     return profile->cache_dir[0] == 0 ? 0 : nvme_table_bytes(model_layout(), ctx, record_cap);
 }
 
+/* Of a row a slot, or of a round with drafts. */
+static u32 logit_rows(const struct profile_row *profile, u32 slot_count)
+{
+    return MAX(slot_count, drafters_rows(profile, slot_count));
+}
+
 u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
                        u32 vocab, u32 block_rows, u32 grid_rows)
 {
@@ -46,8 +52,8 @@ u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_coun
            tier_table_bytes(&tiers, block_rows, grid_rows) +
            nvme_bytes(profile, ctx, tiers.record_cap) +
            response_table_bytes(profile->response_bytes) +
-           2 * ctx * sizeof(u64) +
-           slot_count * ctx * sizeof(u32) + (u64)slot_count * vocab * sizeof(f32) +
+           2 * ctx * sizeof(u64) + slot_count * ctx * sizeof(u32) +
+           (u64)logit_rows(profile, slot_count) * vocab * sizeof(f32) +
            12ull * vocab + COMMAND_CAP * sizeof(struct command_row) + 16 * 64;
 }
 
@@ -119,8 +125,8 @@ enum err engine_open(const struct engine_setup *setup)
     TRY(arena_table_take(table, "keys", sizeof *e->keys, e->ctx, &e->keys));
     TRY(arena_table_take(table, "replayed", sizeof *e->replayed, e->ctx, &e->replayed));
     TRY(arena_table_take(table, "ids", sizeof *e->ids, e->slot_count * e->ctx, &e->ids));
-    TRY(arena_table_take(table, "logits", sizeof *e->logits, (u64)e->slot_count * e->vocab,
-                         &e->logits));
+    TRY(arena_table_take(table, "logits", sizeof *e->logits,
+                         (u64)logit_rows(setup->profile, e->slot_count) * e->vocab, &e->logits));
     TRY(arena_table_take(table, "sampler", 12, e->vocab, &e->work));
     TRY(ledger_open(table));
     TRY(tier_open(&(struct tier_setup){
@@ -134,6 +140,8 @@ enum err engine_open(const struct engine_setup *setup)
     TRY(response_open(setup->graph, table, setup->profile->response_bytes,
                       setup->profile->value_half_life_us));
     open_nvme(setup);
+    ASSERT(forward_verify_rows() <= logit_rows(setup->profile, e->slot_count));
+    drafters_open(setup->profile, setup->candidates);
     for (u32 slot = e->main_count; slot < e->slot_count; slot++)
         slot_row(slot)->class = HOLD_STASH;
     submit_running_cap(e->main_count);

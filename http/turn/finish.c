@@ -73,6 +73,7 @@ static void fill_result(const struct turn_row *turn, u64 rows, u64 now_us)
     r->by_stop_string = turn->by_stop_string;
     r->by_memory = turn->by_memory;
     r->guest = turn->hit.guest;
+    memcpy(r->drafts, turn->drafts, sizeof r->drafts);
     r->restore_us = turn->restore_us;
     r->prefill_us = turn->prefill_us;
     r->decode_us = turn->decode_us;
@@ -85,7 +86,7 @@ static void add_to_ledger(const struct turn_row *turn, u64 now_us)
 {
     const struct submit_row *row = submit_at(turn->submit);
     const struct turn_result *r = &row->result;
-    ledger_add(&(struct ledger_row){
+    struct ledger_row entry = {
         .number = turn->number, .session = row->session[0], .at_us = now_us,
         .prompt = turn->prompt_count, .cached = r->cached, .forwarded = r->forwarded,
         .generated = r->generated, .part_pos = r->part_pos, .queue_us = r->queue_us,
@@ -94,7 +95,9 @@ static void add_to_ledger(const struct turn_row *turn, u64 now_us)
         .reason = (u8)r->reason, .served = (u8)r->served, .finish = (u8)r->finish,
         .error = (u8)r->error,
         .by_memory = r->by_memory, .by_stop_string = r->by_stop_string,
-    });
+    };
+    memcpy(entry.drafts, r->drafts, sizeof entry.drafts);
+    ledger_add(&entry);
 }
 
 static void finish(struct engine *e, u32 index)

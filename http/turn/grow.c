@@ -75,7 +75,8 @@ void grow_pass(struct engine *e)
         struct turn_row *turn = turn_at(e->slot_turn[slot]);
         const struct slot_row *row = slot_row(slot);
         if (turn->state != TURN_DECODE || row->row_cap >= turn->row_limit) continue;
-        if (row->row_cap - row->len >= state_shape()->block_rows) continue;
+        if (row->row_cap - row->len >= MAX(state_shape()->block_rows, drafters_most() + 1))
+            continue;
         /* Refused once: asked again only when the next row has no place. */
         if (turn->grow_refused && row->len < row->row_cap) continue;
         u64 before = row->row_cap;

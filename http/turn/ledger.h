@@ -14,6 +14,7 @@ struct ledger_row {
     u64 prompt, cached, forwarded, generated;
     u64 part_pos;                   /* or UINT64_MAX                                          */
     u64 queue_us, restore_us, prefill_us, ttft_us, decode_us;
+    struct turn_drafts drafts[DRAFTER_COUNT];
     u32 slot;                       /* or NONE: never admitted                                */
     u8  source, reason, finish, error;      /* enums of turn.h and err.h                      */
     u8  by_memory, by_stop_string, served, reserved[5];

@@ -6,6 +6,7 @@
 #include "budget/gate.h"
 #include "budget/profile.h"
 #include "http/turn/conductor.h"
+#include "http/turn/drafters.h"
 #include "http/turn/engine.h"
 #include "http/turn/stop.h"
 #include "http/turn/turn.h"
@@ -51,6 +52,8 @@ struct turn_row {
     bool lost;                      /* device error: the slot's rows are undefined            */
     struct stop_state stop;
     struct conductor_state conductor;
+    struct drafters_turn drafters;
+    struct turn_drafts drafts[DRAFTER_COUNT];
     u64  forced_at;                 /* next id of a forced answer                             */
     u64  hidden_at, hidden;         /* generated ids [hidden_at, + hidden) were never pushed; */
                                     /* U64_MAX: none                                          */
@@ -90,7 +93,7 @@ struct engine {
     u64 *keys;                      /* [ctx] of the turn being admitted; or of one chunk      */
     u64 *replayed;                  /* [ctx] what alignment tries                             */
     u32 *ids;                       /* [slot_count][ctx] served ids of the turn in each slot  */
-    f32 *logits;                    /* [slot_count][vocab]                                    */
+    f32 *logits;                    /* [a row a slot, or a round with drafts][vocab]          */
     f32 *kept_logits;               /* [slot_count][vocab] before sampling, or NULL (tests)   */
     u8  *work;                      /* 8 * vocab bytes for the sampler, a row of logits       */
     u32  slot_turn[SLOT_CAP];       /* turn in each slot, or NONE                             */

@@ -13,6 +13,7 @@ const char *const turn_reason_word[REASON_COUNT] = { NULL, "parted", "short", "n
                                                      "memory", "off", "context", "slow_read",
                                                      "failed_check" };
 const char *const turn_served_word[SERVED_COUNT] = { "sent", "aligned" };
+const char *const turn_drafter_word[DRAFTER_COUNT] = { "mtp", "lookup", "hostile" };
 static_assert((int)SOURCE_RESPONSE == (int)TIER_RESPONSE &&
               (int)SOURCE_COUNT == (int)TIER_SOURCE_COUNT &&
               (int)REASON_FAILED_CHECK == (int)TIER_FAILED_CHECK &&

@@ -42,9 +42,13 @@ enum turn_reason { REASON_NONE, REASON_PARTED, REASON_SHORT, REASON_NEVER_SEEN, 
                    REASON_OFF, REASON_CONTEXT, REASON_SLOW_READ, REASON_FAILED_CHECK,
                    REASON_COUNT };
 enum turn_served { SERVED_SENT, SERVED_ALIGNED, SERVED_COUNT };     /* which prompt policy    */
+enum turn_drafter { DRAFTER_MTP, DRAFTER_LOOKUP, DRAFTER_HOSTILE, DRAFTER_COUNT };
 extern const char *const turn_source_word[SOURCE_COUNT];
 extern const char *const turn_reason_word[REASON_COUNT];        /* NULL for REASON_NONE       */
 extern const char *const turn_served_word[SERVED_COUNT];
+extern const char *const turn_drafter_word[DRAFTER_COUNT];
+
+struct turn_drafts { u32 blocks, drafted, accepted; };  /* proposals, their ids, those kept    */
 
 struct turn_result {                /* the engine writes it once, before DONE                 */
     enum turn_finish finish;
@@ -63,6 +67,7 @@ struct turn_result {                /* the engine writes it once, before DONE   
     bool by_stop_string;            /* the completing id was pushed; text is cut before it    */
     bool by_memory;                 /* FINISH_LENGTH because it could not grow                */
     bool guest;                     /* ran beside the resident conversation, nothing displaced */
+    struct turn_drafts drafts[DRAFTER_COUNT];
     u64 restore_us, prefill_us, ttft_us, decode_us, queue_us;
 };
 

@@ -37,6 +37,7 @@ const char *const turn_reason_word[REASON_COUNT] = { NULL, "parted", "short", "n
                                                      "memory", "off", "context", "slow_read",
                                                      "failed_check" };
 const char *const turn_served_word[SERVED_COUNT] = { "sent", "aligned" };
+const char *const turn_drafter_word[DRAFTER_COUNT] = { "mtp", "lookup", "hostile" };
 
 static struct {
     struct submit_row row[FAKE_ROWS];
