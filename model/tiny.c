@@ -232,16 +232,18 @@ static f32 matrix_scale(u32 role)
     case ROLE_GDN_A: return 0.7f;
     case ROLE_O: case ROLE_GDN_OUT: case ROLE_MLP_DOWN: return 0.24f;
     case ROLE_HEAD: return 2.0f;
-    case ROLE_DRAFT_JOIN: return 0.2f;
+    case ROLE_DRAFT_JOIN: return 0.3f;
     default: return 1.0f;
     }
 }
 
 /* A draft head that says something: its joined row is the token's embedding, which a trunk of small
- * residual branches hands on too, and its last norm is the trunk's. */
+ * residual branches hands on too, and half the hidden row; its last norm is the trunk's. */
 static f32 draft_value(const struct family_tensor *t, u64 i, f32 value)
 {
-    return t->role == ROLE_DRAFT_JOIN && i / t->cols == i % t->cols ? value + 1.0f : value;
+    u64 row = i / t->cols, col = i % t->cols;
+    if (t->role != ROLE_DRAFT_JOIN) return value;
+    return value + (col == row ? 1.0f : col == row + t->rows ? 0.5f : 0.0f);
 }
 
 static u64 seed_of(const struct family_tensor *t, u64 choice_seed)

@@ -5,6 +5,7 @@
 #define TESTS_MICROMODEL_H
 
 #include "model/tiny.c"
+#include "tests/test.h"
 
 static const char micromodel_config[] =
     "{\"architectures\":[\"Qwen3_5ForCausalLM\"],\"model_type\":\"qwen3_5\","

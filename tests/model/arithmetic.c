@@ -18,12 +18,12 @@ static const struct { u32 id; bool reference; u64 hash[MODELS][2]; } known[] = {
         { 0x28a56978e8293a2du, 0x42576d416f40d581u },
         { 0x1e825695a8b003d0u, 0xe7710a465b421497u },
         { 0xaa7153a2ba1fa916u, 0xfa0f1c0bffaff622u },
-        { 0x5bfddbdb2f995dc8u, 0x6d24ccad6ebf4669u } } },
+        { 0x5ab894fbf56de2bbu, 0x5e99baad54eb2157u } } },
     { 1001, true, {
         { 0xc2a3cae942cb88a7u, 0x43b60f7ffb97819eu },
         { 0xc18d3417c1f0f3d5u, 0x0ec0862fe7c0eb5au },
         { 0x9d5a6a9e2d107ecau, 0x57c1ddb955e595ecu },
-        { 0xc90bbc51e4b7bbf8u, 0xb06f90a94f6fca26u } } },
+        { 0x3c374a766556bfebu, 0xbbe951f837ba532au } } },
 };
 
 static const struct tiny_choice choices[MODELS] = {
