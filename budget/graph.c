@@ -367,7 +367,9 @@ void budget_graph_verify(struct budget_graph *g)
     arena_check();
     budget_graph_refresh(g);
     u64 charged = 0, held = 0, committed = 0, free = 0;
-    u64 between = 0;                                    /* what may grow outside of gates    */
+    u64 between = 0;                                    /* what may grow outside of gates, and
+                                                         * what a file call holds: it can't go
+                                                         * before its answer                 */
     for (u32 i = 0; i < arena_count(); i++) {
         const struct arena_row *row = arena_row(i);
         if (strcmp(row->name, "books") == 0) between += row->committed_bytes;
@@ -379,6 +381,9 @@ void budget_graph_verify(struct budget_graph *g)
         committed += row->committed_bytes;
         free += arena_free_bytes(i);
     }
+    for (u32 i = 0; i < g->node_count; i++)
+        if (is_leaf(g, i) && g->node[i].used_kind == USED_HOLDER &&
+            g->node[i].holder == HOLD_WRITING) between += g->node[i].used_bytes;
     for (u32 i = 0; i < g->node_count; i++) {
         const struct budget_node *n = &g->node[i];
         bool arenas = n->used_kind == USED_HOLDER || n->used_kind == USED_ARENA;

@@ -79,6 +79,37 @@ TEST(killed_after_the_write_behind_the_last_written_turn_is_there)
     last_down();
 }
 
+/* What an edit wrote anew is not taken for what was saved, also when it is no longer than that. */
+TEST(an_edited_conversation_is_written_again_though_it_is_shorter)
+{
+    first_up(&(struct micro_setup){ .journal_idle_us = 1 });
+    micro_prompt(&ask, 4 * G + 5, 3, 9);
+    micro_run(&ask);
+    u64 until_us = clock_us() + 10000;
+    while (spill_counts().complete == 0 || clock_us() < until_us) settle();
+    again = ask;
+    again.ids[4 * G + 2] ^= 1;
+    again.max_tokens = 4;
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_GRID);
+    u64 rows = again.id_count + again.result.generated - 1;
+    for (u32 i = 0; i < 100 && spill_counts().complete < 2; i++) {
+        until_us = clock_us() + 1000;
+        while (clock_us() < until_us) settle();
+    }
+    CHECK_EQ(spill_at(spill_session((const u64[2]){ 3, 3 }))->talk.length, rows);
+    file_fail_as(1, FILE_FAULT_KILL);
+    micro_close();
+    file_fail(0);
+    up(folder);
+    micro_continue(&again, &again, 2, 4);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    CHECK_EQ(again.result.cached, rows);
+    micro_equals_cold(&again);
+    last_down();
+}
+
 /* K10: a prompt read twice has an anchor on disk, the third reader starts there. */
 TEST(a_prompt_that_was_read_twice_is_on_disk_for_the_third_reader)
 {

@@ -468,10 +468,12 @@ void nvme_line(u32 record, u64 pos)
     disk_line(&from, list.row[at].unit, (u64)clock_wall_s());
 }
 
-void nvme_turn_over(u32 record, u64 now_us)
+void nvme_turn_over(u32 record, u64 start, u64 now_us)
 {
     if (!own.on || record == NONE) return;
-    kept_of(record)->turn_us = now_us;
+    struct kept_row *k = kept_of(record);
+    k->saved_rows = MIN(k->saved_rows, start);  /* rows above were written anew               */
+    k->turn_us = now_us;
     own.fresh = true;
 }
 
@@ -493,7 +495,8 @@ static struct spill_source source_of(u32 record, struct anchor_list *anchors, bo
         .session = { r->session[0], r->session[1] },
         .rows = { block, rows, { r->session[0], r->session[1] } }, .anchors = anchors,
         .generations = record_generations(record), .head_pos = r->head_pos, .taint = r->taint,
-        .hits = r->hits, .always = always, .used_s = now_s - MIN(now_s, idle_us / 1000000u),
+        .hits = r->hits, .always = always, .used_us = r->used_us,
+        .used_s = now_s - MIN(now_s, idle_us / 1000000u),
         .from = MIN(kept_of(record)->saved_rows, rows),
     };
 }
@@ -519,10 +522,12 @@ static bool writable(u32 record)
            record_rows(record) > 0;
 }
 
-/* The record of its session that was used last. */
+/* The record of its session that was used last; not even what is on disk had a turn since. */
 static bool newest(u32 record)
 {
     const struct record_row *mine = record_at(record);
+    u32 row = spill_session(mine->session);
+    if (row != NONE && spill_at(row)->used_us > mine->used_us) return false;
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1))
         if (r != record && writable(r) && record_session(r, mine->session) &&
             record_at(r)->used_us > mine->used_us) return false;
@@ -534,7 +539,7 @@ void nvme_displaced(u32 record, u64 kept_rows)
     u64 rows = record_rows(record);
     if (!own.on || own.set.knobs.spill_bytes == 0 || kept_rows >= rows || !writable(record)) return;
     if (rows < own.set.knobs.spill_rows_min || kept_of(record)->saved_rows >= rows) return;
-    save(record, clock_us(), true);
+    if (newest(record)) save(record, clock_us(), true);
 }
 
 /* A save of the session failed or was evicted: what was thought written is not. */

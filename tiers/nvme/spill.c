@@ -204,7 +204,8 @@ enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out)
         return err;
     }
     struct spill_row *r = &own.row[row];
-    *r = (struct spill_row){ .top = NONE, .tail = NONE, .state = SPILL_PIECES };
+    *r = (struct spill_row){ .top = NONE, .tail = NONE, .state = SPILL_PIECES,
+                             .used_us = source->used_us };
     r->talk = (struct manifest){
         .session = { source->session[0], source->session[1] }, .length = source->rows.rows,
         .head_pos = source->head_pos, .taint = source->taint,

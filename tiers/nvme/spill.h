@@ -19,6 +19,7 @@ struct spill_row {
     u32 top, tail;                      /* pieces in use by it, or NONE                       */
     u32 anchor[MANIFEST_ANCHORS];       /* off-line anchors in use; a line's are the disk's   */
     u32 reads;                          /* turns that load from it                            */
+    u64 used_us;                        /* monotonic, of its last turn; 0: in another life    */
     u8  state;                          /* enum spill_state                                   */
     bool forget;                        /* cleared while its manifest is written              */
     struct pack_out file;               /* the manifest's bytes until it is written           */
@@ -32,6 +33,7 @@ struct spill_source {
     const struct generation_list *generations;
     u64 head_pos, taint, hits;
     u64 used_s;                         /* wall seconds of its last turn; 0: now              */
+    u64 used_us;                        /* monotonic time of it                               */
     u64 from;                           /* rows below are known to be on disk                 */
     bool always;                        /* drain: the day's cap does not count                */
 };
