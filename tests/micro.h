@@ -48,7 +48,11 @@ struct micro_setup {
     u64 drain_us;
     const char *cache_dir;          /* of the NVMe tiers; NULL: off                           */
     u64 weights;                    /* of their fingerprint                                   */
+    u32 arithmetic;                 /* added to the fingerprint's arithmetic id               */
     u64 journal_idle_us;            /* write-behind; 0 = at once                              */
+    u64 journal_rows;               /* also when so many are new; 0 = the default             */
+    u64 disk_bytes, spill_bytes;    /* caps of files; 0 = the default                         */
+    void (*opening)(void);          /* called before the engine opens, or NULL                */
     const char *dir;                /* a model's folder; NULL = embedded                      */
     bool no_draft;                  /* its draft head isn't loaded, if it has one             */
     u64 pool_bytes;                 /* 0 = 256 MiB                                            */
@@ -142,6 +146,9 @@ static void micro_open(const struct micro_setup *setup)
         p->disk_floor_bytes = p->spill_min_tokens = 0;
         p->disk_min_tokens = 2 * s->grid_rows;
         p->journal_idle_us = s->journal_idle_us;
+        if (s->journal_rows > 0) p->journal_rows = s->journal_rows;
+        if (s->disk_bytes > 0) p->disk_bytes = s->disk_bytes;
+        if (s->spill_bytes > 0) p->spill_bytes = s->spill_bytes;
     }
     log_level_set(LOG_LEVEL_WARN);
     space_host_granule(4096);
@@ -176,13 +183,14 @@ static void micro_open(const struct micro_setup *setup)
     u32 tables = arena_find("tables");
     CHECK_OK(turn_open(tables, s->rows, s->queue));
     CHECK_OK(command_open(tables));
+    if (s->opening != NULL) s->opening();
     CHECK_OK(engine_open(&(struct engine_setup){
         .profile = &micro.profile, .graph = &micro.graph, .ctx = s->ctx,
         .slot_count = s->slot_count, .guest_slots = s->guest,
         .table_arena = tables, .candidates = micro.vocab - 16,
         .eos = &micro.eos, .eos_count = 1, .cache_dir = s->cache_dir,
         .weights = (const u64[2]){ s->weights, 1 }, .backend = "cpu",
-        .arithmetic_id = model_ops()->arithmetic_id }));
+        .arithmetic_id = model_ops()->arithmetic_id + s->arithmetic }));
     micro.logits = calloc((u64)s->slot_count * micro.vocab, sizeof *micro.logits);
     engine_keep_logits(micro.logits);
 }
@@ -214,6 +222,10 @@ struct micro_ask {
     u64 think_budget;               /* with `closing`: ids of reasoning before it is closed   */
     const u32 *closing;             /* what closes it; NULL: nothing does                     */
     u32 closing_count, closing_hidden;
+    struct sample_settings sampling;    /* temperature 0: greedy                              */
+    const struct call_row *calls;   /* past calls of the prompt                               */
+    u32 call_count;
+    bool memo;                      /* the row is kept when DONE: submit_memo releases it     */
     u32 submit;
     u32 out[MICRO_IDS];
     u64 out_count;
@@ -236,6 +248,9 @@ static void micro_push(struct micro_ask *a)
     row->max_tokens = a->max_tokens;
     row->session[0] = row->session[1] = a->session;
     row->sampling = (struct sample_settings){ .top_p = 1, .repetition_penalty = 1 };
+    if (a->sampling.temperature > 0) row->sampling = a->sampling;
+    row->calls = a->calls;
+    row->call_count = a->call_count;
     row->arrival_us = clock_us();
     row->forced = a->forced_count > 0 ? a->forced : NULL;
     row->forced_count = a->forced_count;
@@ -243,6 +258,7 @@ static void micro_push(struct micro_ask *a)
     memcpy(row->mark, a->mark, sizeof row->mark);
     row->mark_count = a->mark_count;
     row->think_open = a->think_open;
+    row->tools = a->memo;
     row->think_budget = a->think_budget;
     row->close_ids = a->closing;
     row->close_count = a->closing_count;
@@ -263,7 +279,7 @@ static bool micro_poll(struct micro_ask *a)
     }
     if (!done) return false;
     a->result = row->result;
-    submit_release(a->submit);
+    if (!a->memo) submit_release(a->submit);
     return true;
 }
 

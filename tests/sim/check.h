@@ -3,6 +3,8 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
+#define MICRO_IDS_CAP 512
+
 #include "arena/base/vocab.h"
 #include "http/turn/stop.h"
 #include "tests/micro.h"
@@ -11,10 +13,11 @@
 #include "tiers/anchors.h"
 
 enum { SIM_CTX = 160, SIM_GUESTS = 2, SIM_ALL = SIM_CLIENTS + SIM_GUESTS, SIM_PASSES_MAX = 20000,
-       SIM_HEAD_ROWS = 21, SIM_ROWS_CAP = 512, SIM_ANSWERS = 128 };
+       SIM_HEAD_ROWS = 21, SIM_ROWS_CAP = 512, SIM_ANSWERS = 128, SIM_CALLS = 8, SIM_MODELS = 4 };
 
 /* Ids that mean something; none but ID_END is below the sampler's candidates (48 of 64). */
-enum { ID_END = MICRO_EOS, ID_START = 48, ID_THINK, ID_CLOSE, ID_LINE, ID_BLANK, ID_HIDDEN };
+enum { ID_END = MICRO_EOS, ID_START = 48, ID_THINK, ID_CLOSE, ID_LINE, ID_BLANK, ID_HIDDEN,
+       ID_CALL, ID_CALLED };
 
 struct client {
     u32  ids[SIM_CTX + 64];         /* its copy: prompts and answers so far                       */
@@ -24,6 +27,13 @@ struct client {
     u64  gap, reminder;             /* where in the prompt ids stand that it forgets, how many    */
     bool busy, keep, forgotten;     /* forgotten: cleared while its turn ran                      */
     u64  cancel_pass;               /* or UINT64_MAX                                              */
+    u32  rows[SIM_CTX + 64];        /* ids of its slot's rows after its last turn that was kept   */
+    u64  row_count;
+    u64  awaited;                   /* of them, those that a planned restart left on disk         */
+    struct call_row call[SIM_CALLS];        /* in its copy                                        */
+    u32  call_count;
+    struct call_row asked[SIM_CALLS];       /* in its last prompt                                 */
+    u32  style;                     /* how it writes its next call                                */
     struct micro_ask ask;
 };
 
@@ -32,9 +42,27 @@ struct sim_sum {
     u64 source[SOURCE_COUNT], cached, forwarded;
     u64 aligned, hidden;            /* prompts served as rows they stand for; ids never sent      */
     u64 bounded, clean;             /* skew: resumes held to the bound; from clean lines          */
+    u64 calls, sampled;             /* calls told to the engine; sampled ids drawn again          */
+    u64 restarts, kills, switches, files_found, files_back;     /* back: when a model came again  */
+    u64 lost, io_faults, rotten, days, saved;   /* saved: conversations held whole on disk        */
+    u64 hidden_back;                /* hidden ids in prompts that began from files                */
+    u64 awaited, kept;              /* first turns after a planned restart; from where it ended   */
+};
+
+/* Files of one model in the folder, as they were when it was closed last. */
+struct left {
+    u32  pieces, talks;
+    bool known;                     /* closed with everything written, nothing happened since     */
+    bool rotten;                    /* files may be bad or missing: calls failed, bits flipped    */
 };
 
 static struct {
+    struct micro_setup set;         /* as the next start shall be                                 */
+    u32  setup, model;              /* its number; which weights, G and arithmetic                */
+    struct left left[SIM_MODELS];
+    bool running, stopping;         /* the last pass said so; a stop was asked for                */
+    u32  io_left, io_kind;          /* file calls that shall still fail, and how                  */
+    u64  io_salt;
     struct client client[SIM_ALL];
     struct sim_sum sum;
     u64  pass, now_us;
@@ -65,9 +93,20 @@ static const struct micro_setup world_setups[] = {
     { .slot_count = 2, .anchors = 12, .guest = true, .response_bytes = 16384 },
     { .slot_count = 2, .anchors = 30, .block_rows = 4, .grid_rows = 4, .guest = true },
     { .slot_count = 2, .anchors = 12, .block_rows = 16, .grid_rows = 32 },
+    { .slot_count = 1, .anchors = 12, .cache_dir = "", .journal_rows = 16 },
+    { .slot_count = 2, .anchors = 20, .cache_dir = "", .guest = true },
+    { .slot_count = 2, .anchors = 12, .cache_dir = "", .park_rows = 60, .pin_rows = UINT64_MAX,
+      .store_rows = UINT64_MAX },
+    { .slot_count = 1, .anchors = 12, .cache_dir = "", .guest = true, .block_rows = 4,
+      .grid_rows = 4, .response_bytes = 16384, .journal_rows = 32 },
+    { .slot_count = 3, .anchors = 12, .cache_dir = "", .kv_rows = 200, .park_rows = 200,
+      .disk_bytes = 600 * KIB, .spill_bytes = 900 * KIB },
+    { .slot_count = 1, .anchors = 6, .cache_dir = "", .pin_rows = UINT64_MAX,
+      .store_rows = UINT64_MAX, .park_rows = 160, .journal_rows = 8 },
 };
 
 static const char *world_dir;       /* of the model, written by the parent                        */
+static const char *world_files;     /* the cache folder of this script, the parent's              */
 static void (*world_wrap)(struct ops *);    /* the skew backend, or NULL                          */
 
 /* ------------------------------------------------------------------ comparing */
@@ -104,6 +143,24 @@ static void labels_of(const block_id *list, u64 rows, u32 *ids)
     }
 }
 
+/* Ids the client never saw are known as such wherever the generation they stand in is. */
+static void check_hidden(u32 record, const u32 *ids, u64 rows)
+{
+    u64 lo = 0, hi = 0;                     /* of the generation at hand; hidden: below `known` */
+    for (u32 i = end_first(record_generations(record)); i != 0; i = end_next(i)) {
+        const struct end_row *r = end_at(i);
+        if (r->kind == END_CALL) continue;
+        u64 to = r->kind == END_GENERATION ? hi : r->lo;
+        for (u64 p = lo; p < MIN(to, rows); p++)
+            if (ids[p] == ID_HIDDEN)
+                test_failed(__FILE__, __LINE__, "record %u: row %llu was hidden and isn't known "
+                            "to be", record, (ull)p);
+        lo = r->kind == END_GENERATION ? r->lo : r->hi;
+        if (r->kind == END_GENERATION) hi = r->hi;
+    }
+    for (u64 p = lo; p < MIN(hi, rows); p++) CHECK(ids[p] != ID_HIDDEN);
+}
+
 /* Every row and every anchor of a record is what a cold run of its own ids gives. */
 static void check_record(u32 record)
 {
@@ -114,6 +171,7 @@ static void check_record(u32 record)
     if (rows == 0) return;
     CHECK(rows <= SIM_CTX);
     labels_of(list, rows, ids);
+    check_hidden(record, ids, rows);
     spare_start(rows);
     if (record_at(record)->class == HOLD_STORE && record_at(record)->prefix)
         CHECK(record_at(record)->taint >= rows);        /* no session resume's rows */
@@ -269,6 +327,32 @@ static void keep_rows(const u32 *ids, u64 rows)
     world.rows[at].count = rows;
 }
 
+/* The answer's ids, drawn again from the logits of a cold run: all but what the conductor said. */
+static void check_sampled(const struct client *c, const u32 *ids, u64 served, u64 rows)
+{
+    const struct turn_result *r = &c->ask.result;
+    u64 conducted = UINT64_MAX, hidden = 0; /* index of the first hidden id; so many so far       */
+    u8 work[8 * 64];
+    spare_start(rows);
+    spare_to(ids, served, world.logits);
+    for (u64 i = 0; i < r->generated; i++) {
+        bool in_rows = served + i < rows, out = r->stop_id == NONE;
+        u32 id = in_rows ? ids[served + i] : out ? c->ask.out[c->ask.out_count - 1] : r->stop_id;
+        hidden += id == ID_HIDDEN;
+        if (!in_rows && hidden < r->hidden) break;      /* the last one was hidden too            */
+        if (id == ID_HIDDEN && conducted == UINT64_MAX) conducted = i;
+        struct sample_input in = { .logits = world.logits, .vocab = micro.vocab,
+            .candidates = micro.vocab - 16, .ids = ids, .prompt_count = served,
+            .generated_count = i };
+        if (i < conducted || i >= conducted + c->ask.closing_count) {
+            CHECK_EQ(sample_row(&c->ask.sampling, &in, work), id);
+            world.sum.sampled++;
+        }
+        if (in_rows) CHECK_OK(forward_chunk(spare(), &ids[served + i], 1, world.logits));
+    }
+    slot_drop(spare());
+}
+
 /* Logits, sections and rows of a slot against the reference. */
 static void check_slot(const struct client *c, const u32 *ids, u64 rows, bool whole)
 {
@@ -325,7 +409,7 @@ static void check_response(const struct micro_ask *a)
         if (a->id_count == b->id_count && a->max_tokens == b->max_tokens &&
             a->think_open == b->think_open && a->closing_count == b->closing_count &&
             (a->closing_count == 0 || a->think_budget == b->think_budget) &&
-            a->out_count == b->out_count &&
+            a->out_count == b->out_count && b->sampling.temperature <= 0 &&
             memcmp(a->ids, b->ids, a->id_count * sizeof *a->ids) == 0 &&
             memcmp(a->out, b->out, a->out_count * sizeof *a->out) == 0) return;
     }
@@ -334,7 +418,7 @@ static void check_response(const struct micro_ask *a)
 }
 
 /* The slot of a turn that ended holds its served ids and nothing else. */
-static void check_turn(const struct client *c)
+static void check_turn(struct client *c)
 {
     const struct turn_result *r = &c->ask.result;
     if (r->slot == resident_guest_slot()) {
@@ -357,8 +441,17 @@ static void check_turn(const struct client *c)
     if (whole && rows > 0) check_answer(c, ids, served, rows);
     if (rows > 0) {
         keep_rows(ids, rows);
+        c->row_count = c->keep ? rows : 0;
+        memcpy(c->rows, ids, rows * sizeof *ids);
+        if (resident_record(r->slot) != NONE) check_hidden(resident_record(r->slot), ids, rows);
+        if (r->source == SOURCE_SPILL || r->source == SOURCE_DISK)
+            for (u64 i = 0; i < MIN(served, rows); i++)
+                world.sum.hidden_back += ids[i] == ID_HIDDEN;
         if (forward_row_invariant()) check_slot(c, ids, rows, whole);
         else check_skewed(c, ids, rows);
+        if (forward_row_invariant() && whole && c->ask.forced_count == 0 &&
+            c->ask.sampling.temperature > 0)
+            check_sampled(c, ids, served, rows);
     }
     space_host_fail_commit(left);
 }

@@ -23,9 +23,17 @@ enum sim_kind {
     SIM_PLAN,           /* `count` new ids and a reminder that is gone in the next turn           */
     SIM_STRIP,          /* the front of the last answer is gone from the client's copy            */
     SIM_FORK,           /* goes on from a position of another client's conversation               */
+    SIM_CALL,           /* the answer ends in a tool call, which the client writes otherwise      */
     SIM_CAP,            /* a node's cap: 0, one entry, or something                               */
     SIM_FAIL,           /* a commit from now on fails                                             */
     SIM_CLEAR,          /* one session is forgotten, or all                                       */
+    SIM_IDLE,           /* time passes: a second, a minute, hours, days                           */
+    SIM_RESTART,        /* drained, closed and opened again over the same files                   */
+    SIM_KILL,           /* closed without a drain, or in the middle of one, or of a start         */
+    SIM_MODEL,          /* a restart with other weights, another G or arithmetic, or back         */
+    SIM_IO,             /* file calls from now on fail, `count` of them: short, EIO, ENOSPC, dead */
+    SIM_ROT,            /* a restart; in between bits of files flip, files are cut or gone        */
+    SIM_ROOM,           /* a cap of the files: nothing, a few, none                               */
     SIM_KIND_COUNT
 };
 
@@ -44,11 +52,12 @@ struct sim_op {
 struct sim_script { u32 setup, count; struct sim_op op[SIM_OPS]; };
 
 static const char *const sim_word[SIM_KIND_COUNT] = {
-    "grow", "edit", "undo", "again", "guest", "recap", "plan", "strip", "fork", "cap", "fail",
-    "clear",
+    "grow", "edit", "undo", "again", "guest", "recap", "plan", "strip", "fork", "call", "cap",
+    "fail", "clear", "idle", "restart", "kill", "model", "io", "rot", "room",
 };
 /* How often each kind is drawn. */
-static const u32 sim_weight[SIM_KIND_COUNT] = { 24, 8, 8, 6, 9, 6, 6, 6, 6, 4, 3, 2 };
+static const u32 sim_weight[SIM_KIND_COUNT] = { 24, 8, 8, 6, 9, 6, 6, 6, 6, 7, 4, 3, 2,
+                                                  7, 5, 3, 2, 4, 2, 2 };
 
 static enum sim_kind draw_kind(u64 bits)
 {

@@ -33,6 +33,7 @@ static bool seeds_hold(const struct sim_script *s, bool quiet, struct sim_sum *s
 {
     int pipes[2], status = 0;
     CHECK(pipe(pipes) == 0);
+    world_files = files_make();
     fflush(NULL);
     pid_t pid = fork();
     CHECK(pid >= 0);
@@ -41,6 +42,7 @@ static bool seeds_hold(const struct sim_script *s, bool quiet, struct sim_sum *s
     bool told = read(pipes[0], sum, sizeof *sum) == (ssize_t)sizeof *sum;
     close(pipes[0]);
     CHECK(waitpid(pid, &status, 0) == pid);
+    files_remove();
     return told && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -145,16 +147,26 @@ static u64 seeds_run(u64 lo, u64 hi, u32 turns, struct sim_sum *sum)
 
 static __attribute__((unused)) void seeds_report(const struct sim_sum *s, f64 spent_s)
 {
-    fprintf(stderr, "turns %llu (%.0f/s), passes %llu, cached %llu, forwarded %llu;", (ull)s->turns,
-            (f64)s->turns / MAX(spent_s, 1e-3), (ull)s->passes, (ull)s->cached,
-            (ull)s->forwarded);
+    const struct { const char *what; u64 count; } row[] = {
+        { "passes", s->passes }, { "cached", s->cached }, { "forwarded", s->forwarded },
+        { "cancelled", s->cancelled }, { "refused", s->refused },
+        { "ended by memory", s->by_memory }, { "lost in kills", s->lost },
+        { "records compared", s->records_checked }, { "aligned", s->aligned },
+        { "hidden ids", s->hidden }, { "hidden ids from files", s->hidden_back },
+        { "calls", s->calls }, { "ids drawn again", s->sampled },
+        { "resumes within the bound", s->bounded }, { "from clean lines", s->clean },
+        { "restarts", s->restarts }, { "kills", s->kills }, { "other models", s->switches },
+        { "files found", s->files_found }, { "files found again by a model", s->files_back },
+        { "file calls to fail", s->io_faults }, { "files spoilt", s->rotten },
+        { "long nights", s->days }, { "conversations whole on disk", s->saved },
+        { "turns awaited after a restart", s->awaited }, { "from their end", s->kept },
+    };
+    fprintf(stderr, "turns %llu (%.0f/s);", (ull)s->turns, (f64)s->turns / MAX(spent_s, 1e-3));
     for (u32 i = 0; i < SOURCE_COUNT; i++)
         fprintf(stderr, " %s %llu", turn_source_word[i], (ull)s->source[i]);
-    fprintf(stderr, "; cancelled %llu, refused %llu, ended by memory %llu, records compared %llu, "
-            "aligned %llu, hidden ids %llu, resumes within the bound %llu, from clean lines %llu\n",
-            (ull)s->cancelled,
-            (ull)s->refused, (ull)s->by_memory, (ull)s->records_checked, (ull)s->aligned,
-            (ull)s->hidden, (ull)s->bounded, (ull)s->clean);
+    for (u32 i = 0; i < COUNT_OF(row); i++)
+        fprintf(stderr, "%s %s %llu", i == 0 ? ";" : ",", row[i].what, (ull)row[i].count);
+    fprintf(stderr, "\n");
 }
 
 #endif
