@@ -24,6 +24,7 @@ jansson libjansson-dev
 libisal libisal-dev
 inih libinih-dev
 libedit libedit-dev
+libdivsufsort libdivsufsort-dev
 cmocka libcmocka-dev
 =gcc gcc
 /usr/include/stdio.h libc6-dev
@@ -85,9 +86,9 @@ settings() {
     local msgpack=msgpack
     pkg-config --exists msgpack 2>/dev/null || msgpack=msgpack-c
     # shellcheck disable=SC2086
-    CFLAGS="$CFLAGS $(pkg-config --cflags libmicrohttpd $msgpack libxxhash libpcre2-8 libutf8proc jansson libisal inih libedit $heap)"
+    CFLAGS="$CFLAGS $(pkg-config --cflags libmicrohttpd $msgpack libxxhash libpcre2-8 libutf8proc jansson libisal inih libedit libdivsufsort $heap)"
     # shellcheck disable=SC2086
-    LIBS="$(pkg-config --libs libmicrohttpd $msgpack libxxhash libpcre2-8 libutf8proc jansson libisal inih libedit $heap) -lm -pthread"
+    LIBS="$(pkg-config --libs libmicrohttpd $msgpack libxxhash libpcre2-8 libutf8proc jansson libisal inih libedit libdivsufsort $heap) -lm -pthread"
     TEST_LIBS="$(pkg-config --libs cmocka)"
     mkdir -p "$OUT/obj" "$OUT/tests"
     local now="$CC $CFLAGS $LIBS"

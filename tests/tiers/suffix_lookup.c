@@ -57,7 +57,7 @@ TEST(random_contexts_draft_what_a_search_of_every_place_drafts)
     for (u32 seed = 0; seed < 400; seed++) {
         u32 alphabet = 1 + (u32)(rng_u64(seed, 0) % 6), count = (u32)(rng_u64(seed, 1) % IDS);
         for (u32 i = 0; i < count; i++) ids[i] = 7 + (u32)(rng_u64(seed, 2 + i) % alphabet);
-        if (seed % 3 == 0 && count > 80) memcpy(ids + count - 40, ids + 20, 40 * sizeof *ids);
+        if (seed % 3 == 0 && count > 80) memmove(ids + count - 40, ids + 20, 40 * sizeof *ids);
         same_as_slow(ids, count);
     }
 }

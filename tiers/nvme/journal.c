@@ -3,6 +3,7 @@
 
 #include "arena/base/clock.h"
 #include "arena/base/log.h"
+#include "tiers/suffix/log.h"
 
 /* When a talk is due, or UINT64_MAX. */
 static u64 due_us(const struct journal_talk *t, const struct journal_knobs *knobs,
@@ -50,7 +51,8 @@ bool journal_answers(void)
     bool any = false;
     while (writer_done(&answer)) {
         any = true;
-        if (answer.kind == WRITER_PIECE) pieces_written(answer.owner, answer.err);
+        if (answer.folder != NULL) suffix_log_written(&answer);
+        else if (answer.kind == WRITER_PIECE) pieces_written(answer.owner, answer.err);
         else if (answer.kind == WRITER_BLOB && answer.owner == DISK_COUNTS_OWNER)
             disk_counts_saved();
         else if (answer.kind == WRITER_BLOB) spill_written(answer.owner, answer.err);

@@ -147,23 +147,36 @@ static enum err write_piece(const struct writer_ask *ask, u8 *const *from, u64 *
     return file_draft_end(&draft);
 }
 
+/* A file that is there gets more bytes: from the offset on, whatever a failed try left there. */
+static enum err append(const char *path, const struct writer_ask *ask)
+{
+    int fd = -1;
+    TRY(file_open(path, FILE_OPEN_WRITE, 0600, &fd));
+    enum err err = file_write_at(fd, ask->offset, ask->bytes, ask->byte_count);
+    if (err == OK) err = file_sync(fd);
+    file_close(fd);
+    return err;
+}
+
 static void carry_out(struct write_row *row)
 {
     const struct writer_ask *ask = &row->ask;
+    const char *folder = ask->folder != NULL ? ask->folder : own.set.place->folder;
     char path[FILE_PATH_BYTES];
     enum err err = OK;
     u64 bytes = 0;
     if (ask->kind == WRITER_PIECE) {
         err = write_piece(ask, row->from, &bytes);
     } else {
-        err = file_join(own.set.place->folder, ask->name, path);
+        err = file_join(folder, ask->name, path);
         if (err == OK && ask->kind == WRITER_REMOVE) err = file_remove(path);
+        else if (err == OK && ask->kind == WRITER_APPEND) err = append(path, ask);
         else if (err == OK) err = file_commit(path, ask->bytes, ask->byte_count, 0600);
         bytes = ask->byte_count;
     }
     if (err != OK) log_line(LOG_LEVEL_WARN, "cache folder: %s", err_last()->text);
     row->answer = (struct writer_answer){ .owner = ask->owner, .kind = ask->kind, .err = err,
-                                          .bytes = bytes };
+                                          .bytes = bytes, .folder = ask->folder };
 }
 
 bool writer_step(void)

@@ -23,13 +23,14 @@ struct writer_setup {
     u64 day_cap_bytes;                  /* over it only writes with `always` are taken        */
 };
 
-enum writer_kind { WRITER_PIECE, WRITER_BLOB, WRITER_REMOVE };
+enum writer_kind { WRITER_PIECE, WRITER_BLOB, WRITER_APPEND, WRITER_REMOVE };
 
 struct writer_ask {
     enum writer_kind kind;
     u32 owner;                          /* given back with the answer                         */
     bool always;                        /* drain, eviction: the day's cap does not count      */
-    char name[FORMAT_NAME_BYTES];       /* BLOB, REMOVE: in the folder                        */
+    char name[FORMAT_NAME_BYTES];       /* BLOB, APPEND, REMOVE: in the folder                */
+    const char *folder;                 /* of these three; NULL: the fingerprint's            */
     /* PIECE */
     enum format_kind piece;
     u64 hash[2], below[2], sums[2], session[2];
@@ -37,12 +38,20 @@ struct writer_ask {
     const u64 *keys;                    /* [hi - lo], copied                                  */
     const block_id *block;              /* chunk, tail: blocks of rows [lo, hi)               */
     unit_id unit;                       /* anchor                                             */
-    /* BLOB: stays the caller's, untouched until the answer */
+    /* BLOB (old or new, never half), APPEND (behind what the file has, synced): the bytes stay the
+     * caller's, untouched until the answer */
     const void *bytes;
     u64 byte_count;
+    u64 offset;                         /* APPEND                                             */
 };
 
-struct writer_answer { u32 owner; enum writer_kind kind; enum err err; u64 bytes; };
+struct writer_answer {
+    u32 owner;
+    enum writer_kind kind;
+    enum err err;
+    u64 bytes;
+    const char *folder;                 /* as asked                                           */
+};
 
 struct writer_counts {
     u64 bytes, files, failed, refused_full, refused_day, removed;
