@@ -2,9 +2,9 @@
  *
  *   BENCH_MODEL=folder ./build.sh test bench/draft && cat build/logs/bench_draft.log
  *
- * The model must have a head; without BENCH_MODEL a seeded tiny one is written.  Prints the cost of
  * The model must have a head; without BENCH_MODEL a seeded tiny one is written.  Prints what a
  * loaded head costs prefill and decode, a proposal's token in steps, and greedy decoding in rounds
+ * of k drafts (propose, verify, accept) against plain greedy decoding: the same tokens. */
 #include "tests/test.h"
 
 #include <stdio.h>
