@@ -24,7 +24,7 @@
 #include "model/cpu/vector.h"
 
 const struct cpu_level amx_level = {
-    .name = "amx", VECTOR_LEVEL, .product = amx_product,
+    .name = "amx", VECTOR_LEVEL, .product = amx_product, .probe = amx_probe,
     .ready_bytes = amx_ready_bytes, .ready = amx_ready,
     .int8_ready = vnni_ready, .int8_product = vnni_product,
 };

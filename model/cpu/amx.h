@@ -241,6 +241,27 @@ static void amx_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo
     tile_close();
 }
 
+static u64 amx_probe(u32 rounds)
+{
+    tile_open();
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+    TILE_ZERO(4);
+    TILE_ZERO(5);
+    TILE_ZERO(6);
+    TILE_ZERO(7);
+    for (u32 r = 0; r < rounds; r++) {
+        TILE_DOT(0, 4, 6);
+        TILE_DOT(1, 5, 6);
+        TILE_DOT(2, 4, 7);
+        TILE_DOT(3, 5, 7);
+    }
+    tile_close();
+    return 2ull * 4 * TILE_ROWS * LEVEL_TILE * rounds;
+}
+
 /* A strip of attention, its activations made ready here some rows at a time: rows outside.  False:
  * it is left to the chains in vector registers. */
 static bool amx_run(const struct product_strip *p)

@@ -23,7 +23,7 @@
 #include "model/cpu/vector.h"
 
 const struct cpu_level avx2_level = {
-    .name = "avx2", VECTOR_LEVEL, .product = level_product,
+    .name = "avx2", VECTOR_LEVEL, .product = level_product, .probe = level_probe,
     .int8_ready = level_int8_ready, .int8_product = level_int8_product,
 };
 

@@ -24,7 +24,7 @@
 #include "model/cpu/vector.h"
 
 const struct cpu_level avx512_level = {
-    .name = "avx512", VECTOR_LEVEL, .product = level_product,
+    .name = "avx512", VECTOR_LEVEL, .product = level_product, .probe = level_probe,
     .int8_ready = vnni_ready, .int8_product = vnni_product,
 };
 

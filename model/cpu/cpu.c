@@ -4,6 +4,7 @@
  * Sizes of tasks are for speed only: no sum crosses a task's edge.  Owns the open backend's row. */
 #include "model/cpu/cpu.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "model/cpu/format.h"
@@ -27,6 +28,7 @@ enum {
     WAVE_TILES_LEAST = 2,
     PRODUCT_TILES = 8,                  /* tiles of 16 columns a task                          */
     PRODUCT_STREAM_ROWS = 12,           /* up to here a task is one long run of weights        */
+    PROBE_TASKS = 8,                    /* a thread                                            */
     WORK_NORM = 4, WORK_FUNCTION = 24,  /* rough fused steps of a value: norm; exp and more    */
     PRODUCT_BLOCK_BYTES = 512 * 1024,   /* activations a row block holds: half of L2           */
 };
@@ -186,6 +188,23 @@ static enum err cpu_product(const struct ops_product *p)
                     (u64)p->rows * p->w->k * WORK_NORM);
     threads_run(product_task, &job, job.tile_tasks * row_tasks, (u64)p->rows * p->w->n * p->w->k);
     return OK;
+}
+
+struct probe_job { u32 rounds; _Atomic u64 done; };
+
+static void probe_task(const void *owner, u32 task, u32 worker)
+{
+    struct probe_job *job = (struct probe_job *)(uintptr_t)owner;
+    (void)task, (void)worker;
+    atomic_fetch_add(&job->done, cpu.level->probe(job->rounds));
+}
+
+u64 cpu_probe(u32 rounds)
+{
+    struct probe_job job = { .rounds = rounds };
+    if (cpu.level->probe)
+        threads_run(probe_task, &job, threads_count() * PROBE_TASKS, THREADS_WORK_LEAST);
+    return atomic_load(&job.done);
 }
 
 /* ---- rows and values ------------------------------------------------------------------------- */

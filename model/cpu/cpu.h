@@ -17,6 +17,9 @@ void cpu_close(void);
 
 /* True when this machine can run `level`. */
 bool cpu_has_level(const char *level);
+/* The open level's product unit at its best, on all threads: `rounds` of level.h's probe each in
+ * some tasks a thread.  Multiplications and additions done; 0: this level has no probe. */
+u64 cpu_probe(u32 rounds);
 /* Name of level `i` of this build, the best first; NULL past the last. */
 const char *cpu_level_name(u32 i);
 

@@ -69,6 +69,9 @@ struct cpu_level {
     /* The integer arithmetic (w->int8): rows made ready, and columns. */
     void (*int8_ready)(const struct ops_product *p, u32 lo, u32 hi);
     void (*int8_product)(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi);
+    /* Independent steps of the product's unit in registers alone, `rounds` times: what the machine
+     * can do at most.  Returns multiplications and additions.  NULL: not measured. */
+    u64  (*probe)(u32 rounds);
     void (*rms_norm)(const f32 *x, const f32 *scale, f32 *y, u32 rows, u32 n, f32 eps,
                      bool reference);
     void (*residual)(f32 *x, const f32 *y, u64 count, bool reference);

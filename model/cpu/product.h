@@ -178,6 +178,22 @@ static product_kernel *const product_streams[VEC_STREAM_ROWS] = { product_1x11, 
 static product_kernel *const product_first = product_2x11;
 #endif
 
+static inline __attribute__((unused)) u64 level_probe(u32 rounds)
+{
+    enum { CHAINS = 2 * VEC_CHAINS };
+    vec chain[CHAINS], a = vec_all(0.5f), b = vec_all(1.0f);
+    f32 lane[LEVEL_COLUMNS];
+    volatile f32 keep;
+    for (u32 i = 0; i < CHAINS; i++) chain[i] = vec_all((f32)i);
+    for (u32 r = 0; r < rounds; r++)
+        for (u32 i = 0; i < CHAINS; i++) chain[i] = vec_fma(chain[i], a, b);
+    for (u32 i = 1; i < CHAINS; i++) chain[0] = vec_add(chain[0], chain[i]);
+    vec_store(lane, chain[0]);
+    keep = lane[0];
+    (void)keep;
+    return 2ull * LEVEL_COLUMNS * CHAINS * rounds;
+}
+
 /* Rows of a block when `left` are to do: the last two blocks share what is left. */
 VEC_FN u32 product_down(u32 left)
 {

@@ -3,7 +3,8 @@
  *   ./build.sh test bench/products && cat build/logs/bench_products.log
  *
  * Shapes are those of the bench model (hidden 1024, heads 8 to 2 of 256, delta heads 4 to 12 of
- * 128).  The best of a few rounds a figure; the machine's other users show, so read the best. */
+ * 128).  The best of a few rounds a figure; the machine's other users show, so read the best.
+ * BENCH_LEVEL and BENCH_THREADS pick one level, one number of threads. */
 #include "tests/model/ops.h"
 
 #include <time.h>
@@ -119,10 +120,22 @@ static void bench_rows(const struct ops *ops, u32 rows)
     free(x), free(y);
 }
 
-static void bench_level(const struct ops *ops, void *owner)
+static void bench_probe(const struct ops *ops)
 {
-    (void)owner;
+    f64 best = 0;
+    for (u32 i = 0; i < 5; i++) {
+        f64 from = now_s();
+        u64 done = cpu_probe(20000);
+        best = MAX(best, (f64)done / (now_s() - from) * 1e-9);
+    }
+    printf("probe    %-7s %u threads: %.1f GFLOP/s in registers\n", ops->level, ops->thread_count,
+           best);
+}
+
+static void bench_level(const struct ops *ops)
+{
     if (strcmp(ops->level, "scalar") == 0) return;
+    bench_probe(ops);
     static const u32 rows[] = { 1, 2, 4, 8, 16, 256, 1024 };
     for (u32 i = 0; i < COUNT_OF(rows); i++) bench_product(ops, 2304, 1024, rows[i]);
     bench_product(ops, 1024, 2304, 1024);
@@ -141,5 +154,14 @@ static void bench_level(const struct ops *ops, void *owner)
 
 TEST(speed_of_every_level)
 {
-    each_backend(false, bench_level, NULL);
+    const char *only = getenv("BENCH_LEVEL"), *threads = getenv("BENCH_THREADS"), *level;
+    u32 first = threads ? (u32)atoi(threads) : 1, last = threads ? first : 2;
+    for (u32 i = 0; (level = cpu_level_name(i)) != NULL; i++)
+        for (u32 t = first; t <= last && cpu_has_level(level); t++) {
+            struct ops ops;
+            if (only && strcmp(only, level) != 0) continue;
+            CHECK_OK(cpu_open(&ops, t, level, OPS_AUTO));
+            bench_level(&ops);
+            cpu_close();
+        }
 }

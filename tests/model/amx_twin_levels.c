@@ -1,0 +1,8 @@
+/* amx_twin_levels.c - whole models at level amx on a machine without AMX: tile registers in memory.
+ *
+ * See amx_twin.c. */
+#define TILE_TWIN
+#include "model/cpu/amx.c"      /* NOLINT: opened up, and linked in place of the archive's */
+#include "model/cpu/levels.c"
+
+#include "tests/model/levels.c"
