@@ -1,7 +1,7 @@
 /* tests/model/madefile.h - a small GGUF file written here: every matrix in one format, the bits of
  * every block drawn from base/rng, so the same on every machine.  Static, for tests to include.
  *
- * Widths are multiples of 256 (Q4_K, Q5_K, Q6_K); a key head has two value heads: they are tiled. */
+ * Widths are multiples of 256 (Q4_K, Q5_K, Q6_K); a key head has two value heads, tiled. */
 #ifndef MODEL_MADEFILE_H
 #define MODEL_MADEFILE_H
 
