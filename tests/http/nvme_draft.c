@@ -9,6 +9,8 @@
 enum { K = 3, NEW = 64 };
 
 static const struct micro_setup with_head = { .slot_count = 2, .ctx = 640 };
+static const struct micro_setup drafting = { .slot_count = 2, .ctx = 640, .draft = DRAFT_MTP,
+                                             .draft_max = K };
 
 static void head_up(const struct micro_setup *with)
 {
@@ -57,11 +59,9 @@ static u32 two_turns(u64 seed, bool stopped, bool forget, struct round *round)
 {
     memset(round, 0, NEW * sizeof *round);
     head_up(&with_head);
-    draft_candidates(micro.vocab - 16);
     micro_prompt(&ask, 6 * G + 5, seed, 9);
     micro_run(&ask);
     if (stopped) restart();
-    draft_candidates(micro.vocab - 16);
     micro_continue(&again, &ask, 7, 4);
     again.max_tokens = 1;
     micro_run(&again);
@@ -98,6 +98,49 @@ TEST(K12_after_a_restart_the_acceptance_sequence_is_that_of_an_unrestarted_run)
     printf("%u rounds, %u of %u drafts accepted, %u times the row was missed\n", all, accepted,
            all * K, told);
     CHECK(accepted > 0 && accepted < all * K && told > 0);
+}
+
+/* Proposals of the last turn, oldest first. */
+static u32 proposals(struct drafters_row *out)
+{
+    u32 count = 0;
+    u64 turn = drafters_row(0) != NULL ? drafters_row(0)->turn : 0;
+    while (drafters_row(count) != NULL && drafters_row(count)->turn == turn) count++;
+    CHECK(count <= NEW);
+    for (u32 i = 0; i < count; i++) out[i] = *drafters_row(count - 1 - i);
+    for (u32 i = 0; i < count; i++) out[i].turn = 0;
+    return count;
+}
+
+/* The same with the engine's own rounds: a drafted turn, a stop or none, 64 ids with drafts. */
+TEST(K12_a_conversation_that_drafts_goes_on_with_the_same_rounds_after_a_restart)
+{
+    static struct drafters_row kept[2][NEW];
+    static u32 out[NEW];
+    u32 count[2], accepted = 0;
+    for (u32 stopped = 0; stopped < 2; stopped++) {
+        head_up(&drafting);
+        micro_prompt(&ask, 6 * G + 5, 12, 21);
+        micro_run(&ask);
+        micro_equals_cold(&ask);
+        if (stopped) restart();
+        micro_continue(&again, &ask, 7, 4);
+        again.max_tokens = NEW;
+        micro_run(&again);
+        CHECK_EQ(again.result.source, stopped ? SOURCE_SPILL : SOURCE_END);
+        CHECK_EQ(again.result.cached, ask.id_count + ask.result.generated - 1);
+        micro_equals_cold(&again);
+        CHECK_EQ(again.out_count, NEW);
+        count[stopped] = proposals(kept[stopped]);
+        if (stopped) CHECK(memcmp(out, again.out, sizeof out) == 0);
+        memcpy(out, again.out, sizeof out);
+        last_down();
+    }
+    CHECK_EQ(count[0], count[1]);
+    CHECK(memcmp(kept[0], kept[1], count[0] * sizeof *kept[0]) == 0);
+    for (u32 i = 0; i < count[0]; i++) accepted += kept[0][i].accepted;
+    printf("%u rounds, %u drafts accepted\n", count[0], accepted);
+    CHECK(count[0] > 4 && accepted > 0);
 }
 
 /* Views and sections are in the fingerprint: with another list these files are another model's. */
