@@ -30,7 +30,7 @@ class Terminal:
         self.seen += got.decode("utf-8", "replace")
         return bool(got)
 
-    def expect(self, pattern, wait_s=60):
+    def expect(self, pattern, wait_s=20):
         """Waits for the pattern behind what was expected last; its match, or None."""
         until = time.monotonic() + wait_s
         while time.monotonic() < until:
@@ -42,6 +42,14 @@ class Terminal:
                 break
         t.check(False, f"{pattern!r} in {self.seen[self.at:]!r}")
         return None
+
+    def settle(self):
+        """Waits until nothing has come for a while: what is typed next is not mixed with a Ctrl-C."""
+        before = -1
+        while before != len(self.seen):
+            before = len(self.seen)
+            self.read(0.5)
+        self.at = len(self.seen)
 
     def type(self, text):
         os.write(self.fd, text.encode())
@@ -95,9 +103,11 @@ def cancelled(stop):
     """The model ends some answers by itself at once: one of five is cut."""
     for i in range(5):
         c.type(f"number {i}\r")
-        c.expect(r"\x1b\[K")                                     # the answer begins
+        if not c.expect(r"\x1b\[K"):                              # the answer begins
+            return False
         stop()
         m = c.expect(r"(\(cancelled\))?\r\n> ")
+        c.settle()
         if m and m.group(1):
             return True
     return False
