@@ -91,6 +91,11 @@ static enum err open_all(const struct model_setup *setup)
     TRY(scan(setup->draft, family));
     TRY(family->fill(&model.shape, b, g, model.ops.store_bytes, &model.layout));
     model.ops.arithmetic_id = weights_arithmetic(&model.ops);
+    if (model.shape.draft)
+        log_line(LOG_LEVEL_INFO, "draft: the head is loaded: %u B a row and %llu B a state more",
+                 model.layout.view[FAMILY_VIEW_DRAFT_K].row_bytes +
+                 model.layout.view[FAMILY_VIEW_DRAFT_V].row_bytes,
+                 (ull)model.layout.section[family_section_draft(&model.shape)].bytes);
     model.stage = SCANNED;
     return OK;
 }

@@ -112,6 +112,7 @@ TEST(mutated_files_are_refused_or_are_what_they_say)
             CHECK(shape.layer_count == shape.gdn_count + shape.attention_count);
             CHECK(shape.hidden <= SHAPE_HIDDEN_MAX && shape.nh * shape.d <= SHAPE_HIDDEN_MAX);
             CHECK(shape.hv % shape.hk == 0 && shape.nh % shape.nkv == 0 && shape.dv > 0);
+            shape.draft = shape.mtp_layers == 1;
             CHECK_OK(family_find(shape.model_type)->fill(&shape, 256, 1024, 2, &layout));
             if (weights_scan(&files, &shape, family_find(shape.model_type)) == OK) scanned++;
         }

@@ -153,6 +153,7 @@ TEST(mutated_configs_are_refused_or_give_sizes_within_limits)
             CHECK(shape.layer_count == shape.gdn_count + shape.attention_count);
             CHECK(shape.hidden <= SHAPE_HIDDEN_MAX && shape.nh * shape.d <= SHAPE_HIDDEN_MAX);
             CHECK(shape.hv % shape.hk == 0 && shape.nh % shape.nkv == 0);
+            shape.draft = round % 2 == 1;
             CHECK_OK(family_find(shape.model_type)->fill(&shape, 256, 1024, 2, &layout));
             CHECK(layout.block_bytes > 0 && layout.section_bytes > 0);
         }

@@ -373,14 +373,46 @@ TEST(other_architectures_and_types_are_named)
     bad_model(ERR_UNSUPPORTED, "blk.0.attn_norm.weight", "Q4_0");
 }
 
+/* The name of the same length takes the place of the first one. */
+static void rename_tensor(const char *before, const char *after)
+{
+    u8 *at = memmem(bytes, count, before, strlen(before));
+    CHECK(at != NULL && strlen(before) == strlen(after));
+    memcpy(at, after, strlen(after));
+}
+
 TEST(a_weight_with_a_scale_beside_it_is_not_taken_for_less)
 {
-    static const char before[] = "blk.8.attn_k.weight", after[] = "blk.0.ssm_out.scale";
     load_real();
-    u8 *at = memmem(bytes, count, before, sizeof before - 1);
-    CHECK(at != NULL && sizeof before == sizeof after);
-    memcpy(at, after, sizeof after - 1);
+    rename_tensor("blk.8.attn_k.weight", "blk.0.ssm_out.scale");
     bad_model(ERR_UNSUPPORTED, "blk.0.ssm_out.scale", "scaled");
+}
+
+static enum err open_head(void)
+{
+    TRY(open_model_rows());
+    CHECK_EQ(shape.mtp_layers, 1);
+    shape.draft = true;
+    return weights_scan(&files, &shape, family_find(shape.model_type));
+}
+
+TEST(a_draft_block_lacks_a_tensor_or_has_an_embedding_of_its_own)
+{
+    load_real();
+    CHECK_OK(open_head());
+    CHECK(!shape.mtp_embeddings);
+    rename_tensor("blk.8.nextn.eh_proj.weight", "blk.8.nextn.eh_prox.weight");
+    expect(open_head(), ERR_NOT_FOUND, "no tensor", "blk.8.nextn.eh_proj.weight");
+    load_real();
+    rename_tensor("blk.8.attn_q_norm.weight", "blk.8.attn_q_norx.weight");
+    expect(open_head(), ERR_NOT_FOUND, "no tensor", "blk.8.attn_q_norm.weight");
+    load_real();
+    rename_tensor("blk.8.nextn.shared_head_norm.weight", "blk.8.nextn.shared_head_head.weight");
+    CHECK_OK(open_model_rows());
+    CHECK(shape.mtp_embeddings);
+    load_real();
+    change("qwen35.nextn_predict_layers", 4, 9, 4);
+    bad_model(ERR_LIMIT, "qwen35.nextn_predict_layers", "0 to 8");
 }
 
 /* One more key in front, filled up to 32 bytes' multiple by a second one. */
