@@ -46,7 +46,8 @@ typedef unsigned long long ull;         /* what %llu prints: (ull)some_u64      
  * and the simulator must find it.  In every other build FAULT is the constant false. */
 enum { FAULT_BLOCK_NOT_COPIED = 1, FAULT_ANCHOR_OFF_BY_ONE, FAULT_BLOCK_FREED,
        FAULT_CHARGE_NOT_MOVED, FAULT_SPAN_TWICE, FAULT_CAP_NOT_APPLIED,
-       FAULT_CUT_OFF_BY_ONE };
+       FAULT_CUT_OFF_BY_ONE, FAULT_MANIFEST_EARLY, FAULT_CRC_UNCHECKED, FAULT_SPAN_NOT_SAVED,
+       FAULT_WRITE_NOT_HELD, FAULT_ARITHMETIC_LEFT_OUT };
 #ifdef HOLDFAST_FAULT
 #define FAULT(name) (HOLDFAST_FAULT == (name))
 #else

@@ -84,7 +84,7 @@ static void check_awaited(struct client *c)
     if (memcmp(c->ask.ids, c->rows, rows * sizeof *c->rows) != 0) return;
     world.sum.awaited++;
     world.sum.kept += r->cached >= rows;
-    CHECK(r->cached >= rows || world.pressed || world.io_left > 0);
+    CHECK(r->cached >= rows || world.pressed || world.left[world.model].rotten);
 }
 
 static void turn_over(struct client *c)

@@ -214,9 +214,10 @@ static void restart(const struct sim_op *op)
     if (op->kind == SIM_KILL) world_kill(op);
     else world_down(op);
     if (op->kind == SIM_ROT) files_spoil(op);
-    if (op->kind == SIM_MODEL) world.model = op->at % 2 == 0 ? 0 : op->at / 2 % SIM_MODELS;
+    if (op->kind == SIM_MODEL) world.model = op->at % 2 == 0 ? 0 : 1 + op->at / 2 % 3;
     world.sum.switches += was != world.model;
-    for (u32 i = 0; i < SIM_ALL && (op->kind != SIM_RESTART || world.io_left > 0); i++)
+    bool same = op->kind == SIM_RESTART || (op->kind == SIM_MODEL && was == world.model);
+    for (u32 i = 0; i < SIM_ALL && !(same && world.io_left == 0); i++)
         world.client[i].awaited = 0;
     world_up();
     if (op->kind == SIM_KILL && op->at % 5 == 4) {      /* killed again while it starts           */

@@ -57,7 +57,7 @@ static const char *const sim_word[SIM_KIND_COUNT] = {
 };
 /* How often each kind is drawn. */
 static const u32 sim_weight[SIM_KIND_COUNT] = { 24, 8, 8, 6, 9, 6, 6, 6, 6, 7, 4, 3, 2,
-                                                  7, 5, 3, 2, 4, 2, 2 };
+                                                  7, 6, 4, 6, 4, 3, 2 };
 
 static enum sim_kind draw_kind(u64 bits)
 {

@@ -146,6 +146,7 @@ static void world_open(u32 setup)
     world.now_us = 1000000;
     set_clock();
     for (u32 i = 0; i < SIM_ALL; i++) world.client[i].session = i + 1;
+    for (u32 m = 0; m < SIM_MODELS; m++) world.left[m].known = true;    /* to have no files       */
     world_up();
     open_vocab();
     world.pressed = s->kv_rows > 0;

@@ -45,7 +45,7 @@ void fingerprint_make(const struct state_shape *shape, const struct fingerprint_
     add_word(&state, "holdfast-nvme-1");
     add_u64(&state, source->weights[0]);
     add_u64(&state, source->weights[1]);
-    add_u64(&state, source->arithmetic_id);
+    add_u64(&state, FAULT(FAULT_ARITHMETIC_LEFT_OUT) ? 0 : source->arithmetic_id);
     add_word(&state, source->backend);
     add_word(&state, source->cpu != NULL ? source->cpu : cpu_of_build());
     add_u64(&state, shape->block_rows);

@@ -60,8 +60,9 @@ static void put_rows(struct pack_out *out, const struct generation_list *list)
     pack_array(out, count);
     for (u32 row = count == 0 ? 0 : end_first(list); row != 0; row = end_next(row)) {
         const struct end_row *r = end_at(row);
+        bool lost = FAULT(FAULT_SPAN_NOT_SAVED) && r->kind == END_SPAN;
         pack_array(out, ROW_COLUMNS);
-        pack_u64(out, r->kind);
+        pack_u64(out, lost ? END_CALL : r->kind);
         pack_u64(out, r->lo);
         pack_u64(out, r->hi);
         pack_u64(out, r->think_hi);

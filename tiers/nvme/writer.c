@@ -253,7 +253,7 @@ void writer_close(void)
 static void hold(const struct writer_ask *ask, bool take)
 {
     u32 blocks = state_blocks_arena(), units = state_sections_arena();
-    if (ask->kind != WRITER_PIECE) return;
+    if (ask->kind != WRITER_PIECE || FAULT(FAULT_WRITE_NOT_HELD)) return;
     if (ask->piece == FORMAT_ANCHOR) {
         if (take) arena_slots_hold(units, ask->unit, HOLD_WRITING);
         else arena_slots_drop(units, ask->unit, HOLD_WRITING);
