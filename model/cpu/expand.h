@@ -1,15 +1,17 @@
 /* model/cpu/expand.h - tiles of a block format to BF16 tiles, for the vector levels.
  *
- * One text of avx2.c and avx512.c; the values are those of format_value (format.c).  A block's
- * scales are made f32 once a tile; a line of the BF16 tile is two terms of sixteen columns.  NaN
- * scales get one payload, so that rounding to BF16 cannot carry out of it. */
+ * One text of avx2.c, avx512.c and, with AVX512_BF16's rounding, avx512bf16.c (EXPAND_NARROW); the
+ * values are those of format_value (format.c).  A block's scales are made f32 once a tile; a line
+ * of the BF16 tile is two terms of sixteen columns.  NaN scales get one payload, so that rounding
+ * to BF16 cannot carry out of it.  Codes become f32 by tables of 16 lanes where a level has them:
+ * a table reads four bits of its index and no more, so nothing needs a mask. */
 #ifndef MODEL_CPU_EXPAND_H
 #define MODEL_CPU_EXPAND_H
 
 #include <string.h>
 
+#include "model/cpu/avx512bf16.h"
 #include "model/cpu/format.h"
-#include "model/cpu/quant.h"
 #include "model/cpu/vec.h"
 #include "model/maths.h"
 
@@ -32,9 +34,23 @@ VEC_FN word16 word_byte(word16 a)           /* the top byte, signed             
 {
     return (word16){ _mm512_srai_epi32(a.v, 24) };
 }
+VEC_FN word16 word_bytes(const u8 *at)      /* sixteen bytes, unsigned                         */
+{
+    return (word16){ _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)at)) };
+}
 VEC_FN word16 word_and(word16 a, word16 b) { return (word16){ _mm512_and_si512(a.v, b.v) }; }
 VEC_FN word16 word_or(word16 a, word16 b) { return (word16){ _mm512_or_si512(a.v, b.v) }; }
 VEC_FN word16 word_add(word16 a, word16 b) { return (word16){ _mm512_add_epi32(a.v, b.v) }; }
+VEC_FN vec word_halves(const u8 *at)        /* sixteen IEEE halves                             */
+{
+    return (vec){ _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at)) };
+}
+/* NaN to one payload. */
+VEC_FN vec word_quiet(vec a)
+{
+    __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+    return (vec){ _mm512_mask_blend_ps(nan, a.v, _mm512_set1_ps(maths_float(0x7fc00000u))) };
+}
 VEC_FN vec word_f32(word16 a) { return (vec){ _mm512_cvtepi32_ps(a.v) }; }
 VEC_FN word16 word_bits(vec a) { return (word16){ _mm512_castps_si512(a.v) }; }
 /* Sixteen e4m3 codes: those of IEEE half with another bias, subnormals and all; 0x7f is NaN. */
@@ -75,6 +91,11 @@ VEC_FN word16 word_byte(word16 a)
 {
     return (word16){ _mm256_srai_epi32(a.l, 24), _mm256_srai_epi32(a.h, 24) };
 }
+VEC_FN word16 word_bytes(const u8 *at)
+{
+    __m128i all = _mm_loadu_si128((const __m128i *)(const void *)at);
+    return (word16){ _mm256_cvtepu8_epi32(all), _mm256_cvtepu8_epi32(_mm_srli_si128(all, 8)) };
+}
 VEC_FN word16 word_and(word16 a, word16 b)
 {
     return (word16){ _mm256_and_si256(a.l, b.l), _mm256_and_si256(a.h, b.h) };
@@ -95,59 +116,115 @@ VEC_FN word16 word_bits(vec a)
 {
     return (word16){ _mm256_castps_si256(a.l), _mm256_castps_si256(a.h) };
 }
+VEC_FN vec word_halves(const u8 *at)
+{
+    f32 out[LEVEL_COLUMNS];
+    for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
+        u16 half;
+        memcpy(&half, at + 2 * c, sizeof half);
+        out[c] = maths_from_f16(half);
+    }
+    return vec_load(out);
+}
+VEC_FN vec word_quiet(vec a)
+{
+    __m256 nan = _mm256_set1_ps(maths_float(0x7fc00000u));
+    return (vec){ _mm256_blendv_ps(a.l, nan, _mm256_cmp_ps(a.l, a.l, _CMP_UNORD_Q)),
+                  _mm256_blendv_ps(a.h, nan, _mm256_cmp_ps(a.h, a.h, _CMP_UNORD_Q)) };
+}
+/* Eight codes: those under 8 are multiples of 2^-9, in a table; 0x7f is NaN. */
+VEC_FN __m256 word_e4m3_half(__m256i code)
+{
+    const __m256 table = _mm256_set_ps(7 * 0x1p-9f, 6 * 0x1p-9f, 5 * 0x1p-9f, 4 * 0x1p-9f,
+                                       3 * 0x1p-9f, 2 * 0x1p-9f, 0x1p-9f, 0.0f);
+    __m256i size = _mm256_and_si256(code, _mm256_set1_epi32(0x7f));
+    __m256i sign = _mm256_slli_epi32(_mm256_and_si256(code, _mm256_set1_epi32(0x80)), 24);
+    __m256i normal = _mm256_add_epi32(_mm256_slli_epi32(size, 20), _mm256_set1_epi32(120 << 23));
+    __m256i nan = _mm256_cmpeq_epi32(size, _mm256_set1_epi32(0x7f));
+    __m256 under = _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(8), size));
+    __m256 value = _mm256_blendv_ps(_mm256_castsi256_ps(normal),
+                                    _mm256_permutevar8x32_ps(table, size), under);
+    value = _mm256_blendv_ps(value, _mm256_set1_ps(maths_float(0x7fc00000u)),
+                             _mm256_castsi256_ps(nan));
+    return _mm256_or_ps(value, _mm256_castsi256_ps(sign));
+}
 VEC_FN vec word_e4m3(const u8 *at)
 {
-    f32 value[LEVEL_COLUMNS];
-    for (u32 i = 0; i < LEVEL_COLUMNS; i++) value[i] = maths_from_e4m3(at[i]);
-    return vec_load(value);
+    word16 code = word_bytes(at);
+    return (vec){ word_e4m3_half(code.l), word_e4m3_half(code.h) };
 }
 #endif
 
 /* One block's scales: of all terms, or of its first and second half; the least of Q4_K, Q5_K. */
 struct expand_head { vec scale[2], least; };
 
-VEC_FN f32 expand_quiet(f32 x)
+/* Scale and minimum of group g of Q4_K and Q5_K: quant_scale, sixteen columns at once. */
+VEC_FN void expand_scales(const u8 *s, u32 g, vec *scale, vec *least)
 {
-    return x != x ? maths_float(0x7fc00000u) : x;
-}
-
-static void expand_halves(const u8 *at, f32 *out)
-{
-    for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
-        u16 half;
-        memcpy(&half, at + 2 * c, sizeof half);
-        out[c] = expand_quiet(maths_from_f16(half));
+    word16 a = word_bytes(s + g % 4 * LEVEL_COLUMNS);
+    word16 b = word_bytes(s + (g % 4 + 4) * LEVEL_COLUMNS);
+    if (g < 4) {
+        *scale = word_f32(word_and(a, word_all(63)));
+        *least = word_f32(word_and(b, word_all(63)));
+        return;
     }
+    word16 low = word_bytes(s + (g % 4 + 8) * LEVEL_COLUMNS);
+    a = word_left(word_right(a, 6), 4);
+    b = word_left(word_right(b, 6), 4);
+    *scale = word_f32(word_or(word_and(low, word_all(15)), a));
+    *least = word_f32(word_or(word_right(low, 4), b));
 }
 
-static void expand_head(enum ops_source format, const u8 *head, u32 part, struct expand_head *out)
+VEC_FN struct expand_head expand_head(enum ops_source format, const u8 *head, u32 part)
 {
-    f32 d[LEVEL_COLUMNS], second[LEVEL_COLUMNS];
+    struct expand_head h;
+    vec scale, least;
     if (format == OPS_FP8_BLOCK) {
-        memcpy(d, head, sizeof *d);
-        out->scale[0] = out->scale[1] = vec_all(expand_quiet(d[0]));
-        return;
+        f32 edge;
+        memcpy(&edge, head, sizeof edge);
+        h.scale[0] = h.scale[1] = h.least = word_quiet(vec_all(edge));
+        return h;
     }
-    expand_halves(head + (format == OPS_Q6_K ? 256 : 0), d);
-    if (format == OPS_Q6_K) {
-        const i8 *scale = (const i8 *)head + part * 2 * LEVEL_COLUMNS;
-        for (u32 c = 0; c < LEVEL_COLUMNS; c++) second[c] = d[c] * (f32)scale[LEVEL_COLUMNS + c];
-        for (u32 c = 0; c < LEVEL_COLUMNS; c++) d[c] *= (f32)scale[c];
-        out->scale[0] = vec_load(d);
-        out->scale[1] = vec_load(second);
-        return;
-    }
-    if (format == OPS_Q4_K || format == OPS_Q5_K) {
-        expand_halves(head + 32, second);
-        for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
-            u32 scale, least;
-            quant_scale(head + 64 + c, LEVEL_COLUMNS, part, &scale, &least);
-            d[c] *= (f32)scale;
-            second[c] *= (f32)least;
+    vec d = word_quiet(word_halves(head + (format == OPS_Q6_K ? 256 : 0)));
+    h.scale[0] = h.scale[1] = h.least = d;
+    if (format == OPS_Q6_K)
+        for (u32 i = 0; i < 2; i++) {
+            word16 bytes = word_bytes(head + (part * 2 + i) * LEVEL_COLUMNS);
+            h.scale[i] = vec_mul(d, word_f32(word_byte(word_left(bytes, 24))));
         }
-        out->least = vec_load(second);
+    if (format == OPS_Q4_K || format == OPS_Q5_K) {
+        expand_scales(head + 64, part, &scale, &least);
+        h.scale[0] = h.scale[1] = vec_mul(d, scale);
+        h.least = vec_mul(word_quiet(word_halves(head + 32)), least);
     }
-    out->scale[0] = out->scale[1] = vec_load(d);
+    return h;
+}
+
+/* The number that a code of 4, 5 or 6 bits stands for, before its scale. */
+VEC_FN vec expand_code(enum ops_source format, const u8 *tile, u32 t)
+{
+    word16 low = word_load(tile + t / 8 * EXPAND_LINE), high = low;
+    u32 width = format == OPS_Q6_K ? 2 : format == OPS_Q5_K ? 1 : 0, at = t * width % LEVEL_BLOCK;
+    if (width > 0) high = word_load(tile + EXPAND_LOW + t * width / LEVEL_BLOCK * EXPAND_LINE);
+    low = word_right(low, t % 8 * 4);
+#ifdef VEC_AVX512
+    const __m512 count = _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const __m512 ones = _mm512_set_ps(16, 0, 16, 0, 16, 0, 16, 0, 16, 0, 16, 0, 16, 0, 16, 0);
+    const __m512 twos = _mm512_set_ps(16, 0, -16, -32, 16, 0, -16, -32, 16, 0, -16, -32, 16, 0,
+                                      -16, -32);
+    __m512 table = format == OPS_Q4_0 ? _mm512_sub_ps(count, _mm512_set1_ps(8)) : count;
+    vec value = { _mm512_permutexvar_ps(low.v, table) };
+    if (width == 0) return value;
+    high = word_right(high, at);
+    return vec_add(value, (vec){ _mm512_permutexvar_ps(high.v, width == 2 ? twos : ones) });
+#else
+    word16 code = word_and(low, word_all(15));
+    high = at < 4 ? word_left(high, 4 - at) : word_right(high, at - 4);
+    if (width > 0) code = word_or(code, word_and(high, word_all(width == 2 ? 48 : 16)));
+    if (format == OPS_Q4_0 || format == OPS_Q6_K)
+        code = word_add(code, word_all(format == OPS_Q6_K ? -32u : -8u));
+    return word_f32(code);
+#endif
 }
 
 /* Term t of sixteen columns in f32, before it is rounded; format and t are constants. */
@@ -159,47 +236,44 @@ VEC_FN vec expand_term(enum ops_source format, const u8 *tile, const struct expa
         word16 quad = word_load(tile + t / 4 * EXPAND_LINE);
         return vec_mul(scale, word_f32(word_byte(word_left(quad, 24 - t % 4 * 8))));
     }
-    word16 code = word_right(word_load(tile + t / 8 * EXPAND_LINE), t % 8 * 4);
-    code = word_and(code, word_all(15));
-    if (format == OPS_Q5_K || format == OPS_Q6_K) {
-        u32 at = format == OPS_Q6_K ? t % 16 * 2 : t;
-        const u8 *line = tile + EXPAND_LOW + (format == OPS_Q6_K ? t / 16 * EXPAND_LINE : 0);
-        word16 high = at < 4 ? word_left(word_load(line), 4 - at)
-                             : word_right(word_load(line), at - 4);
-        code = word_or(code, word_and(high, word_all(format == OPS_Q6_K ? 48 : 16)));
-    }
-    if (format == OPS_Q4_K || format == OPS_Q5_K)
-        return vec_sub(vec_mul(scale, word_f32(code)), h->least);
-    code = word_add(code, word_all(format == OPS_Q6_K ? -32u : -8u));
-    return vec_mul(scale, word_f32(code));
+    vec value = vec_mul(scale, expand_code(format, tile, t));
+    return format == OPS_Q4_K || format == OPS_Q5_K ? vec_sub(value, h->least) : value;
 }
 
-/* Bits with the BF16 nearest to the value in their upper half. */
-VEC_FN word16 expand_round(vec value)
+/* The BF16 nearest to two terms of each column, as a line. */
+VEC_FN word16 expand_line(vec even, vec odd)
 {
-    word16 bits = word_bits(value);
-    word16 odd = word_and(word_right(bits, 16), word_all(1));
-    return word_add(bits, word_add(odd, word_all(0x7fff)));
+#ifdef EXPAND_NARROW
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9,
+                                           24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
+                                           16, 0);
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(odd.v, even.v);
+    return (word16){ _mm512_permutexvar_epi16(order, both) };
+#else
+    word16 a = word_bits(even), b = word_bits(odd), one = word_all(1), half = word_all(0x7fff);
+    a = word_add(a, word_add(word_and(word_right(a, 16), one), half));
+    b = word_add(b, word_add(word_and(word_right(b, 16), one), half));
+    return word_or(word_right(a, 16), word_and(b, word_all(0xffff0000u)));
+#endif
 }
 
 VEC_FN void expand_blocks(enum ops_source format, const struct ops_matrix *w, const u8 *strip,
                           u32 lo, u32 hi, u8 *out)
 {
     for (u32 b = lo; b < hi; b++, out += LEVEL_TILE * 2) {
-        struct expand_head head;
         u32 part, tile_bytes = format_rows[format].tile_bytes;
         const u8 *tile = strip + (u64)b * tile_bytes, *at = format_head(w, strip, b, &part);
         for (u32 i = 0; i < tile_bytes; i += EXPAND_LINE)
             _mm_prefetch((const char *)tile + i + EXPAND_AHEAD, _MM_HINT_T0);
-        if (part == 0) _mm_prefetch((const char *)at + EXPAND_AHEAD / 16, _MM_HINT_T0);
-        expand_head(format, at, part, &head);
+        if (part == 0)
+            for (u32 i = 0; i < format_rows[format].head_bytes; i += EXPAND_LINE)
+                _mm_prefetch((const char *)at + i + EXPAND_AHEAD / 8, _MM_HINT_T0);
+        struct expand_head head = expand_head(format, at, part);
 #pragma GCC unroll 16
-        for (u32 i = 0; i < LEVEL_BLOCK / 2; i++) {
-            word16 even = expand_round(expand_term(format, tile, &head, 2 * i));
-            word16 odd = expand_round(expand_term(format, tile, &head, 2 * i + 1));
-            odd = word_and(odd, word_all(0xffff0000u));
-            word_store(out + i * EXPAND_LINE, word_or(word_right(even, 16), odd));
-        }
+        for (u32 i = 0; i < LEVEL_BLOCK / 2; i++)
+            word_store(out + i * EXPAND_LINE, expand_line(expand_term(format, tile, &head, 2 * i),
+                                                          expand_term(format, tile, &head,
+                                                                      2 * i + 1)));
     }
 }
 
@@ -214,6 +288,12 @@ EXPAND_CASE(q4_k, OPS_Q4_K) EXPAND_CASE(q5_k, OPS_Q5_K) EXPAND_CASE(q6_k, OPS_Q6
 
 static void level_expand(const struct ops_matrix *w, u32 tile, u32 lo, u32 hi, u8 *out)
 {
+#if defined(VEC_AVX512) && !defined(EXPAND_NARROW)
+    if (__builtin_cpu_supports("avx512bf16")) {
+        avx512bf16_expand(w, tile, lo, hi, out);
+        return;
+    }
+#endif
     static void (*const of[OPS_SOURCE_COUNT])(const struct ops_matrix *, const u8 *, u32, u32,
                                               u8 *) = {
         [OPS_FP8_BLOCK] = expand_fp8, [OPS_Q8_0] = expand_q8_0, [OPS_Q4_0] = expand_q4_0,

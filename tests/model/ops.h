@@ -54,15 +54,15 @@ static inline void *zeroed(u64 bytes)
 }
 
 /* Calls `run` for every level of this machine with 1 and 2 threads. */
-static inline void each_backend(bool reference, void (*run)(const struct ops *ops, void *owner),
-                                void *owner)
+static inline void each_backend(enum ops_arithmetic arithmetic,
+                                void (*run)(const struct ops *ops, void *owner), void *owner)
 {
     const char *level;
     for (u32 i = 0; (level = cpu_level_name(i)) != NULL; i++)
         for (u32 threads = 1; threads <= 2; threads++) {
             struct ops ops;
             if (!cpu_has_level(level)) continue;
-            CHECK_OK(cpu_open(&ops, threads, level, reference));
+            CHECK_OK(cpu_open(&ops, threads, level, arithmetic));
             run(&ops, owner);
             cpu_close();
         }

@@ -38,17 +38,9 @@ static void run_counts(const struct ops *ops, const struct format_case *c)
     free(y), free(work), free(to);
 }
 
-static void each_level(const struct format_case *c)
+static void run_level(const struct ops *ops, void *owner)
 {
-    static const char *const levels[] = { "scalar", "avx2", "avx512", "amx", "neon" };
-    for (u32 i = 0; i < COUNT_OF(levels); i++)
-        for (u32 threads = 1; threads <= 2; threads++) {
-            struct ops ops;
-            if (!cpu_has_level(levels[i]) || (i == 0 && threads == 2)) continue;
-            CHECK_OK(cpu_open(&ops, threads, levels[i], c->arithmetic));
-            run_counts(&ops, c);
-            cpu_close();
-        }
+    if (strcmp(ops->level, "scalar") != 0 || ops->thread_count == 1) run_counts(ops, owner);
 }
 
 /* ---- expanded formats ------------------------------------------------------------------------ */
@@ -134,7 +126,7 @@ static void check_expanded(const struct ops_pack_source *source, bool small, boo
     c.x = random_rows(source->k, small);
     c.want = zeroed((u64)ROWS * source->n * sizeof *c.want);
     want_of_numbers(&c);
-    each_level(&c);
+    each_backend(c.arithmetic, run_level, &c);
     free(c.x), free(c.want);
 }
 
@@ -268,7 +260,7 @@ static void check_int8(const struct ops_pack_source *source, f32 *x, bool y_f32)
             f32 value = int8_value(source, x + (u64)r * source->k, j);
             c.want[(u64)r * source->n + j] = y_f32 ? value : maths_round_bf16(value);
         }
-    each_level(&c);
+    each_backend(c.arithmetic, run_level, &c);
     free(c.want);
 }
 
