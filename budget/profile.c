@@ -83,6 +83,8 @@ static const struct profile_key keys[] = {
          "reasoning not sent back is taken from the rows; auto = on for template 3.8"),
     TEXT("think-close", "model", think_close, "TEXT", "I have used up the budget for reasoning and "
          "answer now with what I have.", "hidden phrase that closes a think block over its budget"),
+    TEXT("think-note", "model", think_note, "TEXT", "",
+         "hidden note inside a think block that has used half of its budget; none: not given"),
 
     COUNT(KEY_COUNT32, "queue", "engine", queue, 0, 65536, "48", "requests waiting; over it 429"),
     COUNT(KEY_COUNT32, "turns", "engine", turns, 1, 65536, "64", "rows of the turn table"),

@@ -71,6 +71,7 @@ struct profile_row {
     u32  end_align;                             /* 1: client copies are matched with the rows */
     u32  end_align_reasoning;                   /* enum profile_align; auto = by the template    */
     char think_close[PROFILE_TEXT_BYTES];       /* closes a think block over its budget          */
+    char think_note[PROFILE_TEXT_BYTES];        /* inside one at half of its budget              */
 
     /* engine: capacities of tables */
     u32  queue;                                 /* requests waiting; over it 429                 */

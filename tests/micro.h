@@ -222,6 +222,9 @@ struct micro_ask {
     u64 think_budget;               /* with `closing`: ids of reasoning before it is closed   */
     const u32 *closing;             /* what closes it; NULL: nothing does                     */
     u32 closing_count, closing_hidden;
+    u64 note_at;                    /* ids of reasoning before the hidden note                */
+    const u32 *note;
+    u32 note_count;
     struct sample_settings sampling;    /* temperature 0: greedy                              */
     const struct call_row *calls;   /* past calls of the prompt                               */
     u32 call_count;
@@ -263,6 +266,9 @@ static void micro_push(struct micro_ask *a)
     row->close_ids = a->closing;
     row->close_count = a->closing_count;
     row->close_hidden = a->closing_hidden;
+    row->note_at = a->note_at;
+    row->note_ids = a->note;
+    row->note_count = a->note_count;
     a->out_count = 0;
     CHECK_OK(submit_push(a->submit));
 }

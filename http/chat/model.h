@@ -23,6 +23,8 @@ struct chat_model {
     const u32 *close_ids;               /* closes a think block over its budget: a hidden phrase */
     u32  close_count, close_hidden;     /* of `close_hidden` ids, </think>, blanks; 0: no id for */
                                         /* </think>, budgets are ignored                         */
+    const u32 *note_ids;                /* hidden, inside the block once half of its budget is   */
+    u32  note_count;                    /* used; 0: none                                         */
     bool test_hooks;                    /* x-holdfast-force counts (chat/force)                  */
     enum chat_reasoning_field reasoning_field;
     u32  json_depth;                    /* nesting of a body                                     */

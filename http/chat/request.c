@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+enum { REQUEST_NOTE_LEAST = 64 };       /* a smaller reasoning budget is not worth a note        */
+
 static bool fields_sampling(const struct chat_model *m, struct jsontext body, struct request *q,
                             struct refusal *r)
 {
@@ -137,6 +139,8 @@ static bool fields_budget(const struct chat_model *m, struct jsontext body, stru
     q->close_ids = m->close_ids;
     q->close_count = budget < 0 ? 0 : m->close_count;
     q->close_hidden = m->close_hidden;
+    q->note_ids = m->note_ids;
+    q->note_count = budget < REQUEST_NOTE_LEAST ? 0 : m->note_count;
     return true;
 }
 
@@ -471,6 +475,9 @@ void request_fill(const struct request *q, struct submit_row *row)
     row->close_ids = q->close_ids;
     row->close_count = q->close_count;
     row->close_hidden = q->close_hidden;
+    row->note_at = q->think_budget / 2;
+    row->note_ids = q->note_ids;
+    row->note_count = q->note_count;
     row->forced = q->is_forced ? q->forced.id : NULL;
     row->forced_count = q->forced.count;
     row->forced_cut = q->forced_cut;

@@ -42,6 +42,8 @@ struct request {
     u32  past_call_count;
     const u32 *close_ids;               /* the model's                                           */
     u32  close_count, close_hidden;
+    const u32 *note_ids;                        /* the model's, at half of the budget         */
+    u32  note_count;
     struct sample_settings sampling;
     bool logprobs;                      /* chat: of every token, and of the most likely ones     */
     u32  top_logprobs;

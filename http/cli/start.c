@@ -29,6 +29,7 @@ static struct {
     struct tokenizer *tokenizer;
     enum template_id template_id;
     struct tokenizer_ids close;         /* the phrase that closes a think block, and </think> */
+    struct tokenizer_ids note;          /* the hidden note inside one                         */
     u32 close_hidden;
     u64 table_bytes;
     bool heap, engine, arenas;
@@ -234,7 +235,8 @@ static enum err open_text(void)
     }, &start.tokenizer);
 }
 
-/* The ids of --think-close as an answer would hold them: the phrase on its own lines, </think>. */
+/* The ids of --think-close as an answer would hold them: the phrase on its own lines, </think>; and
+ * those of --think-note. */
 static enum err open_close(void)
 {
     char text[PROFILE_TEXT_BYTES + 32];
@@ -249,7 +251,11 @@ static enum err open_close(void)
         .bytes = text, .len = len, .segments = segment, .segment_count = 2 }, &start.close));
     while (start.close_hidden < start.close.count &&
            start.close.id[start.close_hidden] != tag) start.close_hidden++;
-    return OK;
+    if (start.profile.think_note[0] == 0) return OK;
+    len = (u64)snprintf(text, sizeof text, "\n\n%s\n\n", start.profile.think_note);
+    return tokenizer_encode(start.tokenizer, &(struct tokenizer_text){
+        .bytes = text, .len = len, .segments = &(struct tokenizer_segment){ len, TOKENIZER_MESSAGE },
+        .segment_count = 1 }, &start.note);
 }
 
 enum err start_load(void)
@@ -328,6 +334,7 @@ void start_chat(struct chat_model *out)
         .reference_specials = p->reference_specials, .strict_model = p->strict_model,
         .close_ids = start.close.id, .close_count = (u32)start.close.count,
         .close_hidden = start.close_hidden, .test_hooks = p->test_hooks,
+        .note_ids = start.note.id, .note_count = (u32)start.note.count,
         .reasoning_field = field[p->reasoning_field],
         .json_depth = p->json_depth, .stop_cap = MIN(p->stop_strings, (u32)TURN_STOP_CAP),
         .tools_cap = p->tools, .slots = p->parallel,
@@ -341,6 +348,7 @@ void start_close(void)
     model_close();
     if (start.arenas) turn_close();
     tokenizer_ids_close(&start.close);
+    tokenizer_ids_close(&start.note);
     tokenizer_close(start.tokenizer);
     if (start.heap) arena_heap_close();
     arena_close();

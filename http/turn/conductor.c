@@ -1,20 +1,26 @@
-/* http/turn/conductor.c - when a think block is closed, and with what. */
+/* http/turn/conductor.c - when a think block is noted and closed, and with what. */
 #include "http/turn/conductor.h"
 
 #include "http/turn/stop.h"
 
-u32 conductor_next(const struct conductor_state *s, const struct submit_row *row, u32 phase,
-                   bool *hidden_out)
+enum conductor_kind conductor_next(const struct conductor_state *s, const struct submit_row *row,
+                                   u32 phase, u32 *id_out)
 {
     bool used_up = phase == STOP_REASONING && s->reasoning >= row->think_budget;
-    if (s->closing >= row->close_count || (s->closing == 0 && !used_up)) return NONE;
-    *hidden_out = s->closing < row->close_hidden;
-    return row->close_ids[s->closing];
+    bool due = phase == STOP_REASONING && s->reasoning >= row->note_at && !used_up;
+    if (s->closing == 0 && s->noted < row->note_count && (s->noted > 0 || due)) {
+        *id_out = row->note_ids[s->noted];
+        return CONDUCTOR_NOTE;
+    }
+    if (s->closing >= row->close_count || (s->closing == 0 && !used_up)) return CONDUCTOR_MODEL;
+    *id_out = row->close_ids[s->closing];
+    return s->closing < row->close_hidden ? CONDUCTOR_PHRASE : CONDUCTOR_CLOSE;
 }
 
-void conductor_fed(struct conductor_state *s, u32 phase, bool forced)
+void conductor_fed(struct conductor_state *s, u32 phase, enum conductor_kind kind)
 {
-    if (forced) s->closing++;
+    if (kind == CONDUCTOR_NOTE) s->noted++;
+    else if (kind != CONDUCTOR_MODEL) s->closing++;
     else if (phase == STOP_REASONING) s->reasoning++;
 }
 

@@ -18,7 +18,11 @@ static bool is_eos(const struct engine *e, u32 id)
 static void emit_hidden(struct engine *e, struct turn_row *turn, u32 id)
 {
     u64 at = turn->prompt_count + turn->generated;
-    if (turn->hidden == 0) turn->hidden_at = turn->generated;
+    u32 last = 0;
+    while (last + 1 < TURN_HIDDEN_CAP && turn->span[last].count > 0 &&
+           turn->span[last].at + turn->span[last].count < turn->generated) last++;
+    if (turn->span[last].count == 0) turn->span[last].at = turn->generated;
+    turn->span[last].count++;
     turn->hidden++;
     turn->generated++;
     e->counts.generated++;
@@ -74,16 +78,15 @@ static f32 *keep_raw(struct engine *e, const f32 *logits)
 void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)
 {
     struct submit_row *row = submit_at(turn->submit);
-    u32 phase = turn->stop.phase;
-    bool hidden = false;
+    u32 phase = turn->stop.phase, id = NONE;
     if (turn->generated == 0) turn->first_at_us = clock_us();
     if (e->kept_logits != NULL)
         memcpy(e->kept_logits + (u64)turn->slot * e->vocab, logits, e->vocab * sizeof *logits);
     const f32 *raw = row->logprobs ? keep_raw(e, logits) : NULL;
-    u32 id = conductor_next(&turn->conductor, row, phase, &hidden);
-    bool conducted = id != NONE;
-    if (conducted) {
-        if (turn->conductor.closing == 0)
+    enum conductor_kind kind = conductor_next(&turn->conductor, row, phase, &id);
+    bool hidden = kind == CONDUCTOR_NOTE || kind == CONDUCTOR_PHRASE;
+    if (kind != CONDUCTOR_MODEL) {
+        if (kind != CONDUCTOR_NOTE && turn->conductor.closing == 0)
             turn->forced_at = conductor_resume(row, turn->forced_at);
     } else if (row->forced != NULL && turn->forced_at < row->forced_count) {
         id = row->forced[turn->forced_at++];
@@ -95,12 +98,12 @@ void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)
         };
         id = sample_row(&row->sampling, &in, e->work);
     }
-    conductor_fed(&turn->conductor, phase, conducted);
+    conductor_fed(&turn->conductor, phase, kind);
     if (raw != NULL && !hidden)
         logprob_of(raw, MIN(e->set.candidates, e->vocab), id, row->top_logprobs,
                    &row->logprob[pushed(turn) % TURN_LOGPROBS]);
     if (hidden) emit_hidden(e, turn, id);
-    else emit(e, turn, id, conducted);
+    else emit(e, turn, id, kind != CONDUCTOR_MODEL);
 }
 
 bool decode_waits(const struct turn_row *turn)

@@ -12,12 +12,12 @@ static void keep_hidden(const struct turn_row *turn, u32 record)
     struct submit_row *row = submit_at(turn->submit);
     row->made_record = record == NONE ? 0 : record_at(record)->number;
     row->made_lo = turn->prompt_count;
-    row->made_hidden_at = turn->hidden_at;
-    row->made_hidden = turn->hidden;
-    if (record == NONE || turn->hidden == 0) return;
-    u64 lo = turn->prompt_count + turn->hidden_at, rows = record_rows(record);
-    if (lo < rows)
-        end_span(record_generations(record), lo, MIN(lo + turn->hidden, rows));
+    memcpy(row->made_hidden, turn->span, sizeof turn->span);
+    for (u32 i = 0; record != NONE && i < TURN_HIDDEN_CAP; i++) {
+        u64 lo = turn->prompt_count + turn->span[i].at, rows = record_rows(record);
+        if (turn->span[i].count > 0 && lo < rows)
+            end_span(record_generations(record), lo, MIN(lo + turn->span[i].count, rows));
+    }
 }
 
 /* What the turn left goes to the tiers; the slot is idle from now on. */

@@ -55,8 +55,8 @@ struct turn_row {
     struct drafters_turn drafters;
     struct turn_drafts drafts[DRAFTER_COUNT];
     u64  forced_at;                 /* next id of a forced answer                             */
-    u64  hidden_at, hidden;         /* generated ids [hidden_at, + hidden) were never pushed; */
-                                    /* U64_MAX: none                                          */
+    u64  hidden;                    /* generated ids that were never pushed, and where        */
+    struct turn_hidden span[TURN_HIDDEN_CAP];
     struct replay replay;
     bool answer_asked;              /* the response cache was                                 */
     u32  entry;                     /* of the response cache that is replayed, or NONE        */

@@ -144,7 +144,7 @@ void turn_serve(const struct engine *e, struct turn_row *turn, u64 prompt_count,
     const struct submit_row *row = submit_at(turn->submit);
     u64 most = row->max_tokens == 0 ? e->ctx : MIN(row->max_tokens, e->ctx);
     turn->prompt_count = prompt_count;
-    turn->row_limit = MIN(e->ctx, prompt_count + most + row->close_count - 1);
+    turn->row_limit = MIN(e->ctx, prompt_count + most + row->close_count + row->note_count - 1);
     take_marks(turn, marks, mark_count);
 }
 
@@ -156,8 +156,12 @@ static void keep_calls(const struct submit_row *row)
         for (u32 i = 0; i < MIN(row->made_count, (u32)TURN_CALL_CAP); i++) {
             struct call_row call = row->made[i];
             if (call.lo >= call.hi) continue;
-            call.lo += row->made_lo + (call.lo >= row->made_hidden_at ? row->made_hidden : 0);
-            call.hi += row->made_lo + (call.hi > row->made_hidden_at ? row->made_hidden : 0);
+            for (u32 h = 0; h < TURN_HIDDEN_CAP; h++) {         /* pushed ids to generated ones */
+                if (call.lo >= row->made_hidden[h].at) call.lo += row->made_hidden[h].count;
+                if (call.hi > row->made_hidden[h].at) call.hi += row->made_hidden[h].count;
+            }
+            call.lo += row->made_lo;
+            call.hi += row->made_lo;
             end_call(record_generations(r), &call);
         }
     }
@@ -178,7 +182,6 @@ static void start_turn(struct engine *e, u32 submit)
     turn->prompt_count = row->id_count;
     turn->hit = (struct tier_hit){ .record = NONE, .slot = NONE, .victim = NONE,
                                    .part_pos = UINT64_MAX };
-    turn->hidden_at = UINT64_MAX;
     stop_start(&turn->stop, row);
     if (row->id_count == 0 || row->id_count >= e->ctx) {
         turn_fail(e, turn, fail(ERR_LIMIT, "prompt: %llu ids; 1 to %llu fit the context",

@@ -71,6 +71,11 @@ struct turn_result {                /* the engine writes it once, before DONE   
     u64 restore_us, prefill_us, ttft_us, decode_us, queue_us;
 };
 
+/* Ids of an answer that were never pushed out: generated ids [at, + count), ascending; the note and
+ * the phrase make one each.  count 0: none. */
+enum { TURN_HIDDEN_CAP = 2 };
+struct turn_hidden { u64 at, count; };
+
 struct submit_row {
     /* filled by the HTTP side before submit_push */
     const u32 *ids;                 /* the prompt's ids as sent; kept until DONE              */
@@ -91,6 +96,9 @@ struct submit_row {
     const u32 *close_ids;           /* what closes it: a hidden phrase, </think> and blanks;  */
     u32        close_count;         /* kept until DONE.  0: a block is never closed           */
     u32        close_hidden;        /* first ids of it, which are not pushed out              */
+    u64        note_at;             /* reasoning ids before the note                          */
+    const u32 *note_ids;            /* a hidden note inside the block; kept until DONE        */
+    u32        note_count;          /* 0: none                                                */
     struct sample_settings sampling;
     bool       logprobs;            /* of every pushed id, before penalties and temperature   */
     u32        top_logprobs;        /* and of as many most likely ones, <= LOGPROB_TOP        */
@@ -119,7 +127,7 @@ struct submit_row {
     struct call_row made[TURN_CALL_CAP];
     u32        made_count;
     u64        made_record, made_lo;            /* engine's: the record, its first generated row */
-    u64        made_hidden_at, made_hidden;     /* engine's: hidden ids before pushed id       */
+    struct turn_hidden made_hidden[TURN_HIDDEN_CAP];    /* engine's                           */
 };
 
 /* Tables of `rows` submit rows and turns, from a table arena; `queue_cap` = most that may wait. */

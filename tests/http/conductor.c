@@ -41,11 +41,11 @@ static u64 run(const u32 *said, u64 count, u32 *out, bool *hidden)
     stop_start(&stop, &row);
     while (at < count) {
         u32 phase = stop.phase;
-        hidden[given] = false;
-        u32 id = conductor_next(&s, &row, phase, &hidden[given]);
-        bool forced = id != NONE;
-        if (!forced) id = said[at++];
-        conductor_fed(&s, phase, forced);
+        u32 id = NONE;
+        enum conductor_kind kind = conductor_next(&s, &row, phase, &id);
+        if (kind == CONDUCTOR_MODEL) id = said[at++];
+        hidden[given] = kind == CONDUCTOR_NOTE || kind == CONDUCTOR_PHRASE;
+        conductor_fed(&s, phase, kind);
         out[given++] = id;
         if (!hidden[given - 1]) (void)stop_feed(&stop, &row, id, &cut, &back);
         CHECK(given < IDS);
@@ -102,6 +102,35 @@ TEST(reasoning_that_opens_again_is_closed_once)
     for (u64 i = 0; i < count; i++) phrases += out[i] == phrase[0];
     CHECK_EQ(phrases, 1);
     CHECK_EQ(count, COUNT_OF(said) + 4);
+    stop_vocab(NULL);
+}
+
+TEST(a_note_stands_once_inside_the_block_and_none_where_the_budget_is_used_up)
+{
+    static const u32 note[] = { 12, 13, 14 };
+    u32 said[20], out[IDS];
+    bool hidden[IDS];
+    for (u32 i = 0; i < 20; i++) said[i] = TEXT;
+    for (u64 at = 0; at < 9; at++) {
+        house_open(8);
+        row.note_at = at;
+        row.note_ids = note;
+        row.note_count = COUNT_OF(note);
+        u64 given = at < 8 ? 3 : 0;             /* at 8 the phrase is due, and goes alone    */
+        CHECK_EQ(run(said, 20, out, hidden), 24 + given);
+        for (u64 i = 0; i < 24 + given; i++) {
+            bool here = i >= at && i < at + given, closing = i >= 8 + given && i < 12 + given;
+            CHECK_EQ(out[i], here ? note[i - at] : closing ? phrase[i - 8 - given] : TEXT);
+            CHECK(hidden[i] == (here || (closing && i < 10 + given)));
+        }
+    }
+    said[2] = CLOSE;                            /* the model closes it before                */
+    house_open(8);
+    row.note_at = 4;
+    row.note_ids = note;
+    row.note_count = COUNT_OF(note);
+    CHECK_EQ(run(said, 20, out, hidden), 20);
+    CHECK(memcmp(out, said, sizeof said) == 0);
     stop_vocab(NULL);
 }
 

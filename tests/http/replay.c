@@ -98,6 +98,45 @@ TEST(a_used_up_budget_closes_the_block_with_words_the_client_never_sees)
     }
 }
 
+TEST(a_note_at_half_of_the_budget_and_the_phrase_are_both_put_back)
+{
+    static u32 before[TALK_IDS];
+    for (u32 thoughts = 20; thoughts <= 40; thoughts += 10) {   /* two ids each; of 64        */
+        house_open(&(struct micro_setup){ .ctx = TALK_CTX }, "\n\nEnough of it.\n");
+        struct tokenizer_ids note = { 0 };
+        CHECK_OK(tokenizer_encode(tokenizer, &(struct tokenizer_text){
+            .bytes = "\n\nHalf is used.\n\n", .len = 17 }, &note));
+        chat.note_ids = note.id;
+        chat.note_count = (u32)note.count;
+        add_message("user", "\"What is a river?\"");
+        for (u32 turn = 0; turn < 4; turn++) {
+            u64 rows = talk.rows, spans = 0, both = thoughts > 32 ? 2 : 1;
+            memcpy(before, talk.served, sizeof before);
+            for (u32 k = 0; k < thoughts; k++) say(" I think");
+            say("\n</think>\n\nA long stream.");
+            ask(",\"thinking_budget\":64", true);
+            CHECK_STR(talk.content, "A long stream.");
+            CHECK(strstr(talk.reasoning, "Half") == NULL && strstr(talk.reasoning, "Enough") == NULL);
+            CHECK_EQ(talk.result.hidden, note.count + (both == 2 ? chat.close_hidden : 0));
+            u64 at = talk.result.cached + talk.result.forwarded + 32;
+            CHECK(memcmp(talk.served + at, note.id, note.count * sizeof(u32)) == 0);
+            const struct generation_list *list =
+                record_generations(resident_record(talk.result.slot));
+            for (u32 r = end_first(list); r != 0; r = end_next(r))
+                spans += end_at(r)->kind == END_SPAN;
+            CHECK_EQ(spans, both * (turn + 1));
+            if (turn > 0) {
+                check_goes_on(before, rows, "aligned");
+                CHECK(talk.result.forwarded < 24);
+            }
+            keep_answer(turn % 2 == 1);
+            add_message("user", "\"Tell me more.\"");
+        }
+        tokenizer_ids_close(&note);
+        house_close();
+    }
+}
+
 TEST(other_names_of_the_budget_and_no_budget)
 {
     static const struct { const char *more; bool closed; } rows[] = {
