@@ -122,6 +122,8 @@ static const struct profile_key keys[] = {
     COUNT(KEY_COUNT32, "disk-admit-after", "budget", disk_admit_after, 1, 1000, "2",
           "a line goes to disk when it was read so often"),
     SIZE("spill-gb", spill_bytes, GIB, 0, "40", "whole conversations on disk"),
+    SIZE("spill-free-gb", spill_floor_bytes, GIB, 0, "2",
+         "the spill leaves so much free on its file system"),
     COUNT(KEY_COUNT64, "spill-min-tokens", "budget", spill_min_tokens, 0, 0x1p32, "16384",
           "shorter conversations are not written because they are displaced"),
     { "journal-idle-s", "budget", KEY_TIME, FIELD(journal_idle_us), 1000000, 0, 86400e6, NULL, "5",

@@ -72,7 +72,8 @@ static const struct word words[WORD_COUNT] = {
     [WORD_MEM] = { "mem", "prints the memory graph of a running server, changes a cap, or compares",
         "", "admin-key-file,api-key-file", "[set NODE CAP | diff A B] [flags]",
         "  holdfast mem --url http://127.0.0.1:8090 --format json\n"
-        "  holdfast mem set anchors 512MiB       bytes, a size with its unit, or none\n" },
+        "  holdfast mem set anchors 512MiB       or none; of the disk also disk-unused-s 3d, "
+        "disk-free-gb, spill-free-gb, nvme-write-gb-day\n" },
     [WORD_HELP] = { "help", "", "", "", "", "" },
     [WORD_VERSION] = { "version", "", "", "", "", "" },
 };
@@ -368,6 +369,17 @@ static enum err read_mem(struct options *o)
     if (o->action == MEM_DIFF) return OK;
     o->cap_bytes = UINT64_MAX;
     if (strcmp(o->path[1], "none") == 0) return OK;
+    u32 count;
+    const struct profile_key *keys = profile_keys(&count);
+    for (u32 i = 0; i < count; i++) {           /* a flag's name: its value is read like there */
+        struct profile_key knob = keys[i];
+        knob.offset = cap.offset;
+        knob.size = cap.size;
+        bool amount = knob.kind == KEY_BYTES || knob.kind == KEY_TIME;
+        if (!amount || strcmp(knob.name, o->path[0]) != 0) continue;
+        if (profile_set(&knob, o, o->path[1], "mem set: ") == OK) return OK;
+        return fail(ERR_USAGE, "%s", err_last()->text);
+    }
     if (profile_set(&cap, o, o->path[1], "mem set: ") == OK) return OK;
     return fail(ERR_USAGE, "%s", err_last()->text);
 }

@@ -143,7 +143,7 @@ static void micro_open(const struct micro_setup *setup)
     if (s->cache_dir != NULL) {
         struct profile_row *p = &micro.profile;
         snprintf(p->cache_dir, sizeof p->cache_dir, "%s", s->cache_dir);
-        p->disk_floor_bytes = p->spill_min_tokens = 0;
+        p->disk_floor_bytes = p->spill_floor_bytes = p->spill_min_tokens = 0;
         p->disk_min_tokens = 2 * s->grid_rows;
         p->journal_idle_us = s->journal_idle_us;
         if (s->journal_rows > 0) p->journal_rows = s->journal_rows;
@@ -327,6 +327,24 @@ static __attribute__((unused)) void micro_continue(struct micro_ask *to,
     micro_random_ids(to->ids + count, more, seed, count);
     to->id_count = count + more;
     to->forced_count = 0;
+}
+
+/* A question to the engine, answered in one pass: its text (the caller frees it), or NULL. */
+static __attribute__((unused)) char *micro_command(enum command_op op, const char *session,
+                                                   const char *tier)
+{
+    u32 index = command_take();
+    CHECK(index != NONE);
+    struct command_row *row = command_at(index);
+    row->op = op;
+    strcpy(row->session, session);
+    strcpy(row->tier, tier);
+    command_push(index);
+    engine_pass();
+    CHECK_EQ(row->state, COMMAND_DONE);
+    char *text = row->error == OK ? strdup(row->answer) : NULL;
+    command_release(index);
+    return text;
 }
 
 /* What stands in the slot of a finished turn equals a cold run: prompt, the forwarded part of its

@@ -227,6 +227,7 @@ static void put_nvme(struct json_out *out)
         struct spill_counts s = spill_counts();
         struct writer_counts w = writer_counts();
         struct reader_counts r = reader_counts();
+        struct pool_counts o = pool_counts();
         const struct { const char *name; u64 value; } row[] = {
             { "files", p.rows }, { "line_anchors", p.anchors }, { "disk_bytes", p.disk_bytes },
             { "spill_bytes", p.spill_bytes }, { "bad_files", p.bad }, { "evicted", p.evicted },
@@ -243,6 +244,9 @@ static void put_nvme(struct json_out *out)
             { "write_failed", w.failed }, { "write_refused_full", w.refused_full },
             { "write_refused_day", w.refused_day }, { "day_bytes", w.day_bytes },
             { "read_bytes", r.bytes }, { "read_files", r.files }, { "read_refused", r.refused },
+            { "other_folders", o.others }, { "other_folders_bytes", o.others_bytes },
+            { "other_folders_removed", o.others_removed },
+            { "file_system_free_bytes", writer_space() },
         };
         for (u32 i = 0; i < COUNT_OF(row); i++) put_u64(out, row[i].name, row[i].value);
     }
@@ -476,6 +480,13 @@ static enum err set(struct engine *e, const struct command_row *row, struct json
     struct budget_graph *g = e->set.graph;
     u32 node = budget_graph_find(g, row->tier);
     char line[256], *end;
+    if (node == NONE && row->session[0] >= '0' && row->session[0] <= '9' &&
+        pool_set(row->tier, strtoull(row->session, NULL, 10))) {
+        nvme_caps();
+        int set_bytes = snprintf(line, sizeof line, "%s: %s\n", row->tier, row->session);
+        json_put_plain(out, line, (u64)set_bytes);
+        return OK;
+    }
     if (node == NONE)
         return fail(ERR_NOT_FOUND, "set: no node \"%s\"; the nearest is %s", row->tier,
                     budget_graph_nearest(g, row->tier));
@@ -485,7 +496,10 @@ static enum err set(struct engine *e, const struct command_row *row, struct json
         return fail(ERR_USAGE, "set %s: a cap in bytes, or none, not \"%.40s\"", row->tier,
                     row->session);
     u64 evicted = e->counts.evicted;
+    if (pool_is_sum(row->tier))
+        return fail(ERR_CONFIG, "set nvme: its cap is those of disk, spill and others: set these");
     TRY(budget_graph_cap(g, node, cap));
+    if (g->node[node].pool == POOL_NVME) nvme_caps();
     TRY(take_over(e, node, &plan));
     u64 used = g->node[node].used_bytes;
     int bytes = snprintf(line, sizeof line, "%s: cap %s%s, %llu bytes used%s; given up: %u records,"

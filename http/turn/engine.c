@@ -81,6 +81,7 @@ enum err engine_declare(struct budget_graph *g, const struct profile_row *profil
                              section_bytes),
     };
     TRY(tier_declare(g, profile->resident_bytes, &caps, section_bytes, slot_count));
+    TRY(pool_declare(g, profile->disk_bytes, profile->spill_bytes));
     return response_declare(g, profile->response_bytes);
 }
 
@@ -90,7 +91,7 @@ static void open_nvme(const struct engine_setup *setup)
     const struct profile_row *p = setup->profile;
     bool off = setup->cache_dir == NULL || !forward_row_invariant();
     nvme_open(&(struct nvme_setup){
-        .table_arena = setup->table_arena, .ctx = setup->ctx,
+        .graph = setup->graph, .table_arena = setup->table_arena, .ctx = setup->ctx,
         .record_cap = record_row_count(p, setup->slot_count),
         .cache_dir = off ? "" : setup->cache_dir,
         .source = { .weights = { setup->weights[0], setup->weights[1] },
@@ -103,7 +104,7 @@ static void open_nvme(const struct engine_setup *setup)
             .journal = { .idle_us = p->journal_idle_us, .every_us = p->journal_every_us,
                          .rows_min = p->journal_rows, .day_cap_bytes = p->nvme_day_bytes,
                          .row_bytes = state_shape()->block_bytes / state_shape()->block_rows },
-            .spill_bytes = p->spill_bytes, .spill_rows_min = p->spill_min_tokens },
+            .spill_floor_bytes = p->spill_floor_bytes, .spill_rows_min = p->spill_min_tokens },
         .wake = submit_wake(), .threads = setup->io_threads });
 }
 

@@ -229,6 +229,12 @@ TEST(mem_sets_a_cap_and_compares_two_dumps)
     CHECK_EQ(o.cap_bytes, 0);
     CHECK_OK(parse("mem set caches none"));
     CHECK(o.cap_bytes == UINT64_MAX);
+    CHECK_OK(parse("mem set disk-unused-s 3d"));
+    CHECK_EQ(o.cap_bytes, 3ull * 86400 * 1000000);
+    CHECK_OK(parse("mem set disk-free-gb 10"));
+    CHECK_EQ(o.cap_bytes, 10 * GIB);
+    CHECK_EQ(parse("mem set disk-unused-s long"), ERR_USAGE);
+    CHECK(says("not a time"));
     CHECK_OK(parse("mem diff a.json b.json"));
     CHECK_EQ(o.action, MEM_DIFF);
     CHECK_STR(o.path[0], "a.json");

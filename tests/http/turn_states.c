@@ -381,22 +381,6 @@ TEST(a_side_turn_that_cannot_grow_ends_with_length_and_slot_0_goes_on)
 
 /* ------------------------------------------------------------------ commands */
 
-static char *command(enum command_op op, const char *session, const char *tier)
-{
-    u32 index = command_take();
-    CHECK(index != NONE);
-    struct command_row *row = command_at(index);
-    row->op = op;
-    strcpy(row->session, session);
-    strcpy(row->tier, tier);
-    command_push(index);
-    engine_pass();
-    CHECK_EQ(row->state, COMMAND_DONE);
-    char *text = row->error == OK ? strdup(row->answer) : NULL;
-    command_release(index);
-    return text;
-}
-
 TEST(commands_are_answered_between_passes)
 {
     micro_open(&(struct micro_setup){ .store_rows = UINT64_MAX, .slot_count = 2 });
@@ -407,27 +391,27 @@ TEST(commands_are_answered_between_passes)
     submit_at(ask.submit)->session[0] = session[0];
     submit_at(ask.submit)->session[1] = session[1];
     micro_wait(&ask);
-    char *text = command(COMMAND_STATS, "", "");
+    char *text = micro_command(COMMAND_STATS, "", "");
     CHECK(strstr(text, "\"cold\":1") != NULL && strstr(text, "\"ledger\":[{") != NULL);
     CHECK(strstr(text, "\"end\":1") != NULL && strstr(text, "\"slots\":[") != NULL);
     free(text);
-    text = command(COMMAND_LEDGER, "", "");
+    text = micro_command(COMMAND_LEDGER, "", "");
     CHECK(text[0] == '[' && strstr(text, "\"forwarded\":40") != NULL);
     free(text);
-    text = command(COMMAND_MEMORY_TREE, "", "");
+    text = micro_command(COMMAND_MEMORY_TREE, "", "");
     CHECK(strstr(text, "anchors") != NULL);
     free(text);
-    text = command(COMMAND_CLEAR, "chat b", "");
+    text = micro_command(COMMAND_CLEAR, "chat b", "");
     CHECK_STR(text, "{\"records\":0,\"bytes\":{\"resident\":0,\"pin\":0,\"park\":0,\"store\":0,"
               "\"disk\":0,\"spill\":0}}");
     free(text);
-    text = command(COMMAND_CLEAR, "chat a", "all");
+    text = micro_command(COMMAND_CLEAR, "chat a", "all");
     CHECK(strstr(text, "{\"records\":1,\"bytes\":{\"resident\":") == text);
     CHECK(strstr(text, "\"resident\":0") == NULL);
     free(text);
     CHECK_EQ(record_count(), 0);
     CHECK_EQ(arena_blocks_used(state_blocks_arena()), 0);
-    CHECK(command(COMMAND_CLEAR, "", "disc") == NULL);
+    CHECK(micro_command(COMMAND_CLEAR, "", "disc") == NULL);
     micro_run(&ask);
     CHECK_EQ(ask.result.source, SOURCE_COLD);
     micro_close();

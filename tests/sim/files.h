@@ -164,9 +164,20 @@ static u32 talks_of(u32 piece)
 }
 
 /* Every use of a file is one somebody knows of, and no manifest names what isn't written. */
+/* Folders of other models went for want of room: what was left there is not known any more. */
+static void note_removed(void)
+{
+    u32 removed = pool_counts().others_removed;
+    if (removed == world.removed) return;
+    world.removed = removed;
+    for (u32 m = 0; m < SIM_MODELS; m++)
+        if (m != world.model) world.left[m].known = false;
+}
+
 static void files_check(void)
 {
     if (!nvme_on()) return;
+    note_removed();
     pieces_check();
     for (u32 i = pieces_next(0); i != NONE; i = pieces_next(i + 1)) {
         u32 users = talks_of(i);

@@ -27,7 +27,8 @@ static bool all_written(void)
 {
     struct spill_counts s = spill_counts();
     struct writer_counts w = writer_counts();
-    return nvme_on() && !world.left[world.model].rotten && s.refused == 0 && s.failed == 0 &&
+    return nvme_on() && spill_cap_bytes() > 0 && !world.left[world.model].rotten &&
+           s.refused == 0 && s.failed == 0 &&
            w.failed == 0 && w.refused_day == 0 && w.refused_full == 0 && s.dropped == 0;
 }
 
@@ -131,6 +132,7 @@ static void world_up(void)
         CHECK(spoilt);
         return;
     }
+    world.removed = 0;
     check_found(spoilt);
     if (world.model != 3) return;           /* older arithmetic of the same weights went          */
     world.left[0] = world.left[2] = (struct left){ .known = !spoilt, .rotten = spoilt };
@@ -236,8 +238,9 @@ static void set_room(const struct sim_op *op)
     u64 bytes = op->salt % 3 == 0 ? 0 : op->salt % 3 == 1 ? op->count * 16 * KIB : UINT64_MAX / 4;
     if (!nvme_on()) return;
     if (op->at % 2 == 0) {
-        spill_cap(bytes);
-        spill_evict(0, (u64)clock_wall_s());
+        u32 node = budget_graph_find(&micro.graph, op->count % 4 == 0 ? "disk" : "spill");
+        CHECK_OK(budget_graph_cap(&micro.graph, node, bytes));
+        nvme_caps();
     } else {
         writer_day_cap(op->salt % 3 == 0 ? 0 : UINT64_MAX / 4);
     }

@@ -143,15 +143,15 @@ TEST(two_conversations_share_their_head_and_one_goes_alone)
     CHECK_EQ(start_of_prompt(a.keys, 80), 70);
     CHECK_EQ(start_of_prompt(b.keys, 80), 74);
     spill_at(spill_session(a.session))->reads = 1;
-    spill_cap(pieces_counts().spill_bytes - 1);
+    spill_cap(pieces_counts().spill_bytes - 1, 0, true);
     CHECK(spill_evict(0, now_s));                       /* b, as a is being read             */
     CHECK_EQ(spill_session(b.session), NONE);
     spill_at(spill_session(a.session))->reads = 0;
-    spill_cap(pieces_counts().spill_bytes - 1);
+    spill_cap(pieces_counts().spill_bytes - 1, 0, true);
     CHECK(spill_evict(0, now_s));
     nvme_settle();
     CHECK_EQ(start_of_prompt(b.keys, 80), 48);
-    spill_cap(100);
+    spill_cap(100, 0, true);
     struct spill_source source = talk_source(&b);
     u32 row = 77;
     CHECK_EQ(spill_save(&source, now_s, &row), ERR_FULL);

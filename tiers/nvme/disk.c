@@ -13,6 +13,7 @@ static struct {
     u8  *file;                          /* the counts' bytes while they are written           */
     u64  file_cap;
     bool saving;
+    bool lacks;                         /* see disk_lacks_space                               */
 } own;
 
 u64 disk_table_bytes(u32 count_cap)
@@ -79,14 +80,19 @@ void disk_plan(const struct count_prompt *prompt, u64 now_s, struct count_plan *
 
 /* ------------------------------------------------------------------ write */
 
-/* Bytes that an anchor at the end of these rows would add. */
-static u64 line_bytes(const u64 (*lines)[2], u64 line)
+/* Bytes that an anchor at the end of these rows would add to the disk's, and to the file system. */
+static u64 line_bytes(const u64 (*lines)[2], u64 line, u64 *new_out)
 {
     u64 g = state_shape()->grid_rows;
-    u64 bytes = format_bytes(state_shape(), FORMAT_ANCHOR, line - g, line);
-    for (u64 lo = 0; lo < line; lo += g)
-        if (pieces_find(FORMAT_CHUNK, lines[lo / g]) == NONE)
-            bytes += format_bytes(state_shape(), FORMAT_CHUNK, lo, lo + g);
+    u64 bytes = format_bytes(state_shape(), FORMAT_ANCHOR, line - g, line), spilled = 0;
+    for (u64 lo = 0; lo < line; lo += g) {
+        u32 there = pieces_find(FORMAT_CHUNK, lines[lo / g]);
+        u64 chunk = format_bytes(state_shape(), FORMAT_CHUNK, lo, lo + g);
+        if (there != NONE && pieces_row(there)->disk_users > 0) continue;
+        bytes += chunk;
+        spilled += there != NONE ? chunk : 0;
+    }
+    *new_out = bytes - spilled;
     return bytes;
 }
 
@@ -94,13 +100,14 @@ static u64 line_bytes(const u64 (*lines)[2], u64 line)
  * ends as each round has fewer anchors. */
 static bool room_for(const u64 (*lines)[2], u64 line, u64 now_s)
 {
-    u64 free_bytes = 0, total_bytes = 0, bytes = 0;
-    if (file_space(own.place->folder, &free_bytes, &total_bytes) != OK) return false;
+    u64 bytes = 0, fresh;
     for (u64 before = UINT64_MAX; bytes != before;) {
-        before = bytes = line_bytes(lines, line);
-        if (bytes > own.knobs.cap_bytes || free_bytes < own.knobs.floor_bytes + bytes) return false;
+        before = bytes = line_bytes(lines, line, &fresh);
+        bool lacks = writer_space() < own.knobs.floor_bytes + fresh;
+        own.lacks = own.lacks || lacks;
+        if (bytes > own.knobs.cap_bytes || lacks) return false;
         if (!pieces_evict(own.knobs.cap_bytes, bytes, own.knobs.unused_s, now_s)) return false;
-        bytes = line_bytes(lines, line);
+        bytes = line_bytes(lines, line, &fresh);
     }
     return true;
 }
@@ -125,6 +132,13 @@ bool disk_line(const struct transfer_rows *rows, unit_id unit, u64 now_s)
 void disk_trim(u64 now_s)
 {
     pieces_evict(own.knobs.cap_bytes, 0, own.knobs.unused_s, now_s);
+}
+
+bool disk_lacks_space(void)
+{
+    bool lacks = own.lacks;
+    own.lacks = false;
+    return lacks;
 }
 
 /* ------------------------------------------------------------------ counts file */

@@ -41,6 +41,8 @@ bool disk_line(const struct transfer_rows *rows, unit_id unit, u64 now_s);
 
 /* Keeps the tier within its knobs; after a knob changed, and now and then. */
 void disk_trim(u64 now_s);
+/* A line was refused since the last call for want of free space on the file system. */
+bool disk_lacks_space(void);
 
 /* Line counts, and the bytes written today, to their file through the writer.  False: not now (one
  * is under way, or the ring is full). */

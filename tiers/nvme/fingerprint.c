@@ -245,7 +245,7 @@ static enum err list_others(const struct fingerprint *f, struct fingerprint_othe
 enum err fingerprint_sweep(const struct fingerprint *f, u64 now_s, u64 need_bytes,
                            struct fingerprint_swept *out)
 {
-    struct fingerprint_other other[FINGERPRINT_OTHERS];
+    struct fingerprint_other *other = out->other;
     char folder[FILE_PATH_BYTES];
     u32 count = 0;
     *out = (struct fingerprint_swept){ 0 };
@@ -261,6 +261,7 @@ enum err fingerprint_sweep(const struct fingerprint *f, u64 now_s, u64 need_byte
             need_bytes -= MIN(need_bytes, other[i].bytes);
         } else {
             out->kept_bytes += other[i].bytes;
+            other[out->count++] = other[i];
         }
     }
     return OK;

@@ -68,7 +68,11 @@ enum { FINGERPRINT_UNUSED_S = 7 * 86400, FINGERPRINT_OTHERS = 64 };
 bool fingerprint_goes(const struct fingerprint_other *other, const struct fingerprint *f,
                       u64 now_s, u64 need_bytes);
 
-struct fingerprint_swept { u32 folders; u64 bytes, kept_bytes; };
+struct fingerprint_swept {
+    u32 folders, count;                 /* removed; kept: other [count], unused longest first */
+    u64 bytes, kept_bytes;
+    struct fingerprint_other other[FINGERPRINT_OTHERS];
+};
 
 /* Looks at the other folders, oldest first, and removes those that go; `need_bytes` is what the
  * budget lacks.  A folder that can't be removed is logged and left. */

@@ -3,6 +3,7 @@
 
 #include "arena/base/clock.h"
 #include "arena/base/log.h"
+#include "tiers/nvme/pool.h"
 #include "tiers/suffix/log.h"
 
 /* When a talk is due, or UINT64_MAX. */
@@ -56,6 +57,7 @@ bool journal_answers(void)
         else if (answer.kind == WRITER_BLOB && answer.owner == DISK_COUNTS_OWNER)
             disk_counts_saved();
         else if (answer.kind == WRITER_BLOB) spill_written(answer.owner, answer.err);
+        else if (answer.kind == WRITER_FOLDER) pool_answer(answer.owner, answer.err);
     }
     if (any) spill_check();             /* walks every chain: not on each round of a decode   */
     if (any || spill_busy()) spill_pass();

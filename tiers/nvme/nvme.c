@@ -95,13 +95,12 @@ static enum err open_tables(void)
     TRY(pieces_open(t, pieces_of(s->ctx), &own.place));
     TRY(transfer_open(t, s->ctx));
     TRY(count_open(t, lines_of(s->ctx)));
-    return spill_open(t, talks_of(s->ctx), &own.place, s->knobs.spill_bytes);
+    return spill_open(t, talks_of(s->ctx), &own.place, 0);      /* its cap: pool_settle       */
 }
 
 static enum err open_all(u64 now_s)
 {
     const struct nvme_setup *s = &own.set;
-    struct fingerprint_swept swept;
     TRY(open_tables());
     TRY(writer_open(&(struct writer_setup){
         .table_arena = s->table_arena, .row_cap = NVME_WRITES, .place = &own.place,
@@ -113,7 +112,10 @@ static enum err open_all(u64 now_s)
     TRY(disk_open(s->table_arena, &own.place, &s->knobs.disk));
     TRY(spill_scan());
     pieces_sweep();
-    return fingerprint_sweep(&own.place, now_s, 0, &swept);
+    TRY(pool_open(s->graph, &own.place, &s->knobs.disk, now_s));
+    pool_set("spill-free-gb", s->knobs.spill_floor_bytes);
+    pool_settle(now_s, false);
+    return OK;
 }
 
 bool nvme_open(const struct nvme_setup *setup)
@@ -133,6 +135,7 @@ bool nvme_open(const struct nvme_setup *setup)
                  named ? "" : "cache folder ", named ? "" : setup->cache_dir, named ? "" : ": ",
                  text);
         log_line(LOG_LEVEL_WARN, "%s", own.why);
+        pool_close();
         writer_close();
         reader_close();
         fingerprint_close(&own.place, now_s);
@@ -158,12 +161,21 @@ void nvme_close(void)
     for (u32 i = 0; i < NVME_LOADS; i++)        /* reads that were under way                  */
         if (own.load[i].used) let_go(&own.load[i]);
     spill_close();
+    pool_close();
     fingerprint_close(&own.place, (u64)clock_wall_s());
     own.on = false;
 }
 
 bool nvme_on(void) { return own.on; }
 const char *nvme_why(void) { return own.why; }
+
+static bool spilling(void) { return own.on && spill_cap_bytes() > 0; }
+
+void nvme_caps(void)
+{
+    if (own.on) pool_settle((u64)clock_wall_s(), true);
+}
+
 const char *nvme_folder(void) { return own.on ? own.place.folder : ""; }
 
 /* ------------------------------------------------------------------ find */
@@ -537,7 +549,7 @@ static bool newest(u32 record)
 void nvme_displaced(u32 record, u64 kept_rows)
 {
     u64 rows = record_rows(record);
-    if (!own.on || own.set.knobs.spill_bytes == 0 || kept_rows >= rows || !writable(record)) return;
+    if (!own.on || !spilling() || kept_rows >= rows || !writable(record)) return;
     if (rows < own.set.knobs.spill_rows_min || kept_of(record)->saved_rows >= rows) return;
     if (newest(record)) save(record, clock_us(), true);
 }
@@ -602,15 +614,16 @@ bool nvme_pass(u64 now_us, bool busy)
         own.idle_since_us = MAX(now_us, 1u);
         own.fresh = true;
     }
-    if (own.set.knobs.spill_bytes > 0) moved = write_behind(now_us) || moved;
-    if (now_us - own.counts_us >= NVME_COUNTS_US && count_rows() > 0 && disk_counts_save())
-        own.counts_us = now_us;
+    if (spilling()) moved = write_behind(now_us) || moved;
+    bool minute = now_us - own.counts_us >= NVME_COUNTS_US;
+    if (minute && (count_rows() == 0 || disk_counts_save())) own.counts_us = now_us;
+    pool_settle((u64)clock_wall_s(), minute);
     return moved;
 }
 
 u64 nvme_due_us(void)
 {
-    if (!own.on || own.set.knobs.spill_bytes == 0 || own.due_us == UINT64_MAX) return UINT64_MAX;
+    if (!own.on || !spilling() || own.due_us == UINT64_MAX) return UINT64_MAX;
     return MAX(own.due_us, own.plan_us);
 }
 
@@ -631,7 +644,7 @@ void nvme_drain(u64 deadline_us, struct journal_drained *out)
     do {                                        /* saves under way first; ends: no answer is  */
         writer_drain(deadline_us);              /* left, or the deadline                      */
     } while (journal_answers() && spill_busy() && clock_us() < deadline_us);
-    for (u32 r = record_next(0); r != NONE && own.set.knobs.spill_bytes > 0;
+    for (u32 r = record_next(0); r != NONE && spilling();
          r = record_next(r + 1)) {
         if (!writable(r) || !newest(r)) continue;
         check_saved(r, kept_of(r), false);

@@ -11,6 +11,7 @@
 
 #include "tiers/nvme/forget.h"
 #include "tiers/nvme/journal.h"
+#include "tiers/nvme/pool.h"
 #include "tiers/record.h"
 #include "tiers/resident.h"
 
@@ -19,10 +20,11 @@ enum { NVME_LOADS = 2, NVME_TRIES = 3, NVME_UNITS = 4 };   /* section sets of on
 struct nvme_knobs {
     struct disk_knobs disk;
     struct journal_knobs journal;       /* day_cap_bytes and row_bytes too                    */
-    u64 spill_bytes;                    /* 0: no spill                                        */
+    u64 spill_floor_bytes;              /* free on the file system at least, for the spill    */
     u64 spill_rows_min;                 /* a displaced conversation has at least so many      */
 };
 struct nvme_setup {
+    struct budget_graph *graph;         /* nodes of pool nvme: pool_declare                   */
     u32 table_arena, record_cap;
     u64 ctx;
     const char *cache_dir;              /* "": off                                            */
@@ -37,6 +39,8 @@ u64  nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap);
 bool nvme_open(const struct nvme_setup *setup);
 void nvme_close(void);
 bool nvme_on(void);
+/* Caps of nodes disk, spill and others changed: what is over goes at once. */
+void nvme_caps(void);
 /* Why the tiers are off though a folder was named, as a line for people; "" when they are on or
  * were not asked for.  A turn that finds nothing says `off` then. */
 const char *nvme_why(void);

@@ -11,7 +11,8 @@
 static struct {
     struct spill_row *row;
     u32 cap;
-    u64 cap_bytes;
+    u64 cap_bytes, floor_bytes;
+    bool no_lines;                      /* the disk tier is off                               */
     const struct fingerprint *place;
     struct spill_counts counts;
 } own;
@@ -33,7 +34,14 @@ void spill_close(void)
     own.cap = 0;
 }
 
-void spill_cap(u64 bytes) { own.cap_bytes = bytes; }
+void spill_cap(u64 bytes, u64 floor_bytes, bool lines)
+{
+    own.cap_bytes = bytes;
+    own.floor_bytes = floor_bytes;
+    own.no_lines = !lines;
+}
+
+u64 spill_cap_bytes(void) { return own.cap_bytes; }
 
 struct spill_row *spill_at(u32 row)
 {
@@ -116,10 +124,22 @@ static bool uses_doomed(const struct spill_row *r)
     return false;
 }
 
+/* No start is left in it: its anchors on lines went with the disk tier's. */
+static bool startless(const struct spill_row *r)
+{
+    for (u32 i = 0; i < r->talk.anchor_count; i++) {
+        u32 line = r->anchor[i] == NONE ? pieces_find(FORMAT_ANCHOR, r->talk.anchor[i].name) : NONE;
+        if (r->anchor[i] != NONE || (line != NONE && !doomed(line))) return false;
+    }
+    return r->state == SPILL_COMPLETE;
+}
+
 void spill_check(void)
 {
-    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1))
-        if (own.row[i].state != SPILL_MANIFEST && uses_doomed(&own.row[i])) drop(i);
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1)) {
+        const struct spill_row *r = &own.row[i];
+        if (r->state != SPILL_MANIFEST && (uses_doomed(r) || startless(r))) drop(i);
+    }
     pieces_reap();
 }
 
@@ -133,6 +153,21 @@ static u32 first_anchor(const struct anchor_list *list, u32 *count_out)
     return first;
 }
 
+static bool keeps(const struct anchor_row *a, const struct spill_source *source)
+{
+    bool line = !off_line(a->pos);      /* the disk tier's, which may be off                  */
+    return a->pos > 0 && a->pos <= source->rows.rows && !(line && own.no_lines);
+}
+
+/* Without one of its anchors nothing could ever start from the entry. */
+static bool keeps_any(const struct spill_source *source)
+{
+    u32 count, first = first_anchor(source->anchors, &count);
+    for (u32 i = 0; i < count; i++)
+        if (keeps(&source->anchors->row[first + i], source)) return true;
+    return false;
+}
+
 static enum err save_anchors(const struct spill_source *source, const u64 (*lines)[2],
                              struct spill_row *r, u64 now_s)
 {
@@ -140,7 +175,7 @@ static enum err save_anchors(const struct spill_source *source, const u64 (*line
     for (u32 i = 0; i < count; i++) {
         const struct anchor_row *a = &source->anchors->row[first + i];
         u32 n = r->talk.anchor_count, piece;
-        if (a->pos == 0 || a->pos > source->rows.rows) continue;
+        if (!keeps(a, source)) continue;
         TRY(transfer_anchor(&source->rows, lines, a->pos, a->unit, source->always, now_s, &piece));
         const struct piece_row *p = pieces_row(piece);
         r->talk.anchor[n] = (struct manifest_anchor){ .pos = a->pos, .kind = a->kind,
@@ -205,6 +240,10 @@ enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out)
     enum err err = OK;
     if (find_session(source->session, false) != NONE)
         err = fail(ERR_FULL, "a save of that session is under way");
+    else if (!keeps_any(source)) err = fail(ERR_FULL, "the disk tier is off and all its anchors "
+                                            "stand on lines");
+    else if (writer_space() < own.floor_bytes + save_bytes(source))
+        err = fail(ERR_FULL, "the file system has %llu bytes left", (ull)writer_space());
     else if (!spill_evict(save_bytes(source), now_s))
         err = fail(ERR_FULL, "--spill-gb has no room for %llu bytes", (ull)save_bytes(source));
     else if (row == own.cap) err = fail(ERR_FULL, "%u spilled conversations", own.cap);

@@ -56,7 +56,10 @@ void spill_close(void);
 /* Reads the manifests of the folder; after pieces_scan, before pieces_sweep.  One that is bad, or
  * whose rows are not all there, goes. */
 MUST_USE enum err spill_scan(void);
-void spill_cap(u64 bytes);
+/* Its cap, what it leaves free on the file system, and whether a line's anchor is kept: by the disk
+ * tier, or not at all. */
+void spill_cap(u64 bytes, u64 floor_bytes, bool lines);
+u64  spill_cap_bytes(void);
 
 /* Its state, or NONE. */
 u32 spill_session(const u64 session[2]);
@@ -84,7 +87,7 @@ MUST_USE enum err spill_generations(u32 row, u64 start, struct generation_list *
 bool spill_is(u32 row, const struct manifest *talk);
 void spill_served(const struct spill_hit *hit, bool good, u64 now_s);
 
-/* Entries that use doomed pieces go; after pieces_doom. */
+/* Entries that use doomed pieces go, and those that lost their last anchor; after pieces_doom. */
 void spill_check(void);
 /* Forgets one session, or (NULL) all; how many entries.  One whose manifest is being written goes
  * when that is answered. */

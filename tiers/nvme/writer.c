@@ -31,6 +31,7 @@ static struct {
     struct ring_cell *todo_cell, *done_cell;
     struct ring_wake wake;              /* the thread sleeps here                             */
     _Atomic bool stop;
+    _Atomic u64 space_bytes;            /* free on the file system                            */
     pthread_t thread;
     u32 pending, next;
     struct writer_counts counts;
@@ -158,6 +159,14 @@ static enum err append(const char *path, const struct writer_ask *ask)
     return err;
 }
 
+/* What the file system won't say counts as none. */
+static void look_at_space(void)
+{
+    u64 free_bytes = 0, total_bytes = 0;
+    if (file_space(own.set.place->folder, &free_bytes, &total_bytes) != OK) free_bytes = 0;
+    own.space_bytes = free_bytes;
+}
+
 static void carry_out(struct write_row *row)
 {
     const struct writer_ask *ask = &row->ask;
@@ -168,8 +177,10 @@ static void carry_out(struct write_row *row)
     if (ask->kind == WRITER_PIECE) {
         err = write_piece(ask, row->from, &bytes);
     } else {
-        err = file_join(folder, ask->name, path);
-        if (err == OK && ask->kind == WRITER_REMOVE) err = file_remove(path);
+        bool other = ask->kind == WRITER_FOLDER;
+        err = file_join(other ? own.set.place->root : folder, ask->name, path);
+        if (err == OK && other) err = file_remove_folder(path);
+        else if (err == OK && ask->kind == WRITER_REMOVE) err = file_remove(path);
         else if (err == OK && ask->kind == WRITER_APPEND) err = append(path, ask);
         else if (err == OK) err = file_commit(path, ask->bytes, ask->byte_count, 0600);
         bytes = ask->byte_count;
@@ -177,6 +188,7 @@ static void carry_out(struct write_row *row)
     if (err != OK) log_line(LOG_LEVEL_WARN, "cache folder: %s", err_last()->text);
     row->answer = (struct writer_answer){ .owner = ask->owner, .kind = ask->kind, .err = err,
                                           .bytes = bytes, .folder = ask->folder };
+    look_at_space();
 }
 
 bool writer_step(void)
@@ -211,6 +223,7 @@ enum err writer_open(const struct writer_setup *setup)
     own.set = *setup;
     own.shape = shape;
     own.bounce_bytes = bounce_bytes_of(shape);
+    look_at_space();
     u8 *bounce = NULL;
     TRY(arena_table_take(setup->table_arena, "write rows", sizeof *own.row, cap, &own.row));
     TRY(arena_table_take(setup->table_arena, "write keys", shape->grid_rows * sizeof(u64), cap,
@@ -310,7 +323,8 @@ bool writer_submit(const struct writer_ask *ask)
     }
     bool piece = ask->kind == WRITER_PIECE;
     u64 bytes = piece ? format_bytes(own.shape, ask->piece, ask->lo, ask->hi) : ask->byte_count;
-    if (ask->kind != WRITER_REMOVE && !day_allows(bytes, ask->always)) {
+    bool comes = ask->kind != WRITER_REMOVE && ask->kind != WRITER_FOLDER;
+    if (comes && !day_allows(bytes, ask->always)) {
         own.counts.refused_day++;
         return false;
     }
@@ -337,7 +351,7 @@ bool writer_done(struct writer_answer *out)
     row->used = false;
     own.pending--;
     if (out->err != OK) own.counts.failed++;
-    else if (out->kind == WRITER_REMOVE) own.counts.removed++;
+    else if (out->kind == WRITER_REMOVE || out->kind == WRITER_FOLDER) own.counts.removed++;
     else {
         own.counts.files++;
         own.counts.bytes += out->bytes;
@@ -366,6 +380,7 @@ bool writer_drain(u64 deadline_us)
 }
 
 struct writer_counts writer_counts(void) { return own.counts; }
+u64 writer_space(void) { return own.space_bytes; }
 
 void writer_day_set(u64 day, u64 bytes)
 {

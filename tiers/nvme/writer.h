@@ -23,14 +23,15 @@ struct writer_setup {
     u64 day_cap_bytes;                  /* over it only writes with `always` are taken        */
 };
 
-enum writer_kind { WRITER_PIECE, WRITER_BLOB, WRITER_APPEND, WRITER_REMOVE };
+enum writer_kind { WRITER_PIECE, WRITER_BLOB, WRITER_APPEND, WRITER_REMOVE,
+                   WRITER_FOLDER };     /* of another model, with all that is in it           */
 
 struct writer_ask {
     enum writer_kind kind;
     u32 owner;                          /* given back with the answer                         */
     bool always;                        /* drain, eviction: the day's cap does not count      */
-    char name[FORMAT_NAME_BYTES];       /* BLOB, APPEND, REMOVE: in the folder                */
-    const char *folder;                 /* of these three; NULL: the fingerprint's            */
+    char name[FORMAT_NAME_BYTES];       /* BLOB, APPEND, REMOVE: in the folder; FOLDER: beside */
+    const char *folder;                 /* of the former; NULL: the fingerprint's             */
     /* PIECE */
     enum format_kind piece;
     u64 hash[2], below[2], sums[2], session[2];
@@ -77,6 +78,8 @@ u32 writer_pending(void);               /* submitted, not yet taken by writer_do
 bool writer_drain(u64 deadline_us);
 
 struct writer_counts writer_counts(void);
+/* Bytes free on the file system as of the last file that came or went: to ask it could wait. */
+u64  writer_space(void);
 /* What an earlier process wrote that day. */
 void writer_day_set(u64 day, u64 bytes);
 void writer_day_cap(u64 bytes);

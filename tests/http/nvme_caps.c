@@ -1,0 +1,162 @@
+/* tests/http/nvme_caps.c - nodes of pool nvme: what they count, caps and knobs changed while turns
+ * come, folders of other models within what is left. */
+#include "tests/restarts.h"
+
+static struct micro_ask other;
+
+static const struct budget_node *node(const char *name)
+{
+    budget_graph_refresh(&micro.graph);
+    u32 at = budget_graph_find(&micro.graph, name);
+    CHECK(at != NONE);
+    return &micro.graph.node[at];
+}
+
+/* `mem set NAME VALUE`; false: refused. */
+static bool set(const char *name, u64 value)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (ull)value);
+    char *text = micro_command(COMMAND_SET, number, name);
+    bool done = text != NULL;
+    free(text);
+    settle();
+    pieces_check();
+    return done;
+}
+
+/* Passes until so many saves are complete, and for a while after. */
+static void written(u64 saves)
+{
+    u64 until_us = clock_us() + 10000;
+    for (u32 i = 0; spill_counts().complete < saves || clock_us() < until_us; i++) {
+        CHECK(i < 1000000);
+        settle();
+    }
+}
+
+/* Two conversations of 5 and 7 lines on disk, line anchors among them. */
+static void two_on_disk(void)
+{
+    first_up(&(struct micro_setup){ .slot_count = 2, .journal_idle_us = 1 });
+    micro_prompt(&other, 5 * G + 9, 31, 5);
+    micro_run(&other);
+    micro_prompt(&ask, 7 * G + 9, 32, 5);
+    micro_run(&ask);
+    written(2);
+}
+
+TEST(nodes_of_the_pool_count_what_lies_on_disk)
+{
+    two_on_disk();
+    struct pieces_counts p = pieces_counts();
+    CHECK(p.disk_bytes > 0 && p.spill_bytes > 0);
+    CHECK_EQ(node("disk")->used_bytes, p.disk_bytes);
+    CHECK_EQ(node("spill")->used_bytes, p.spill_bytes);
+    CHECK_EQ(node("nvme")->used_bytes, p.disk_bytes + p.spill_bytes);
+    CHECK_EQ(node("disk")->cap_bytes, 50 * GIB);
+    CHECK_EQ(node("spill")->cap_bytes, 40 * GIB);
+    static const enum command_op forms[] = { COMMAND_MEMORY_TREE, COMMAND_MEMORY_JSON,
+                                             COMMAND_MEMORY_DOT, COMMAND_MEMORY_FOLDED };
+    for (u32 i = 0; i < COUNT_OF(forms); i++) {
+        char *text = micro_command(forms[i], "", "");
+        CHECK(strstr(text, "nvme") != NULL && strstr(text, "spill") != NULL);
+        free(text);
+    }
+    CHECK(!set("nvme", 1 * GIB));                       /* a sum has no cap of its own       */
+    last_down();
+}
+
+TEST(a_cap_of_0_takes_all_of_the_disk_tier_and_nothing_is_written_to_it)
+{
+    two_on_disk();
+    CHECK(set("disk", 0));
+    CHECK_EQ(node("disk")->used_bytes, 0);
+    CHECK_EQ(pieces_counts().anchors, 0);
+    u64 lines = disk_counts().lines_written, saves = spill_counts().complete;
+    for (u32 i = 0; i < 3; i++) {                       /* read as often as would admit it   */
+        micro_prompt(&again, 6 * G, 40, 3);
+        again.session = 50 + i;
+        tier_clear(NULL);
+        micro_run(&again);
+        micro_equals_cold(&again);
+        written(saves + 1 + i);
+    }
+    CHECK_EQ(disk_counts().lines_written, lines);
+    CHECK_EQ(node("disk")->used_bytes, 0);
+    tier_clear(NULL);
+    micro_continue(&ask, &ask, 3, 9);                   /* conversations are still there     */
+    micro_run(&ask);
+    CHECK_EQ(ask.result.source, SOURCE_SPILL);
+    micro_equals_cold(&ask);
+    CHECK(set("disk", 50 * GIB));
+    last_down();
+}
+
+TEST(a_lower_cap_of_the_spill_drops_the_least_valuable_conversation_at_once)
+{
+    two_on_disk();
+    CHECK(set("disk", 0));                              /* all bytes are the spill's now     */
+    u64 used = node("spill")->used_bytes;
+    CHECK(set("spill", used - 1));
+    CHECK_EQ(spill_counts().rows, 1);
+    CHECK(node("spill")->used_bytes < used);
+    CHECK(set("spill", 0));
+    CHECK_EQ(spill_counts().rows, 0);
+    CHECK_EQ(node("nvme")->used_bytes, 0);
+    u64 files = writer_counts().files;
+    micro_prompt(&again, 6 * G, 41, 3);
+    micro_run(&again);
+    u64 until_us = clock_us() + 10000;
+    while (clock_us() < until_us) settle();
+    CHECK_EQ(writer_counts().files, files);             /* caps of 0: nothing is written     */
+    engine_stop();
+    while (engine_pass()) continue;
+    CHECK_EQ(spill_counts().rows, 0);
+    last_down();
+}
+
+TEST(knobs_of_age_and_free_space_change_while_turns_come)
+{
+    two_on_disk();
+    CHECK(pieces_counts().anchors > 0);
+    clock_set(clock_us(), clock_wall_s() + 100);
+    CHECK(set("disk-unused-s", 1000ull * 1000000));
+    CHECK(pieces_counts().anchors > 0);
+    CHECK(set("disk-unused-s", 50ull * 1000000));
+    CHECK_EQ(pieces_counts().anchors, 0);
+    clock_run();
+    u64 refused = disk_counts().lines_refused, saves = spill_counts().refused;
+    CHECK(set("disk-free-gb", 1ull << 60) && set("spill-free-gb", 1ull << 60));
+    micro_prompt(&again, 6 * G, 42, 3);
+    micro_run(&again);
+    for (u32 i = 0; spill_counts().refused == saves && i < 1000000; i++) settle();
+    CHECK(disk_counts().lines_refused > refused && spill_counts().refused > saves);
+    CHECK(!set("disk-free", 1) && !set("disk-min-tokens", 1));
+    CHECK(set("nvme-write-gb-day", 5 * GIB));
+    last_down();
+}
+
+/* Folders of other models: counted, and the first to go when there is no room. */
+TEST(other_models_folders_are_counted_and_go_first)
+{
+    two_on_disk();
+    u64 bytes = node("nvme")->used_bytes;
+    stop();
+    setup.weights = 8;
+    up(folder);
+    u64 others = node("others")->used_bytes;
+    CHECK(others > bytes);                              /* ABOUT and COUNTS are bytes too    */
+    CHECK_EQ(pool_counts().others, 1);
+    CHECK_EQ(node("nvme")->used_bytes, others);
+    CHECK(set("others", others));
+    CHECK_EQ(node("others")->used_bytes, others);
+    CHECK(set("spill", others / 2) && set("disk", others / 4));
+    CHECK_EQ(node("others")->used_bytes, 0);            /* both caps together lack room      */
+    CHECK_EQ(pool_counts().others_removed, 1);
+    stop();
+    setup.weights = 0;
+    up(folder);
+    CHECK_EQ(pieces_counts().found_at_start, 0);
+    last_down();
+}
