@@ -60,7 +60,6 @@ static const struct word words[WORD_COUNT] = {
     [WORD_RUN] = { "run", "answers one prompt, or chats in the terminal",
         "model,budget,hooks", "log-level,reserve-tokens", "[-p TEXT] [flags]",
         "  holdfast run                    a chat: arrows edit, \\ goes on, ^C cancels, ^D ends\n"
-        "  holdfast run -p 'Say hello'\n"
         "  git diff | holdfast run -m ~/models/Qwen3.5-9B --system 'Review this.' --no-think\n" },
     [WORD_BENCH] = { "bench", "measures prefill, decode and resume of a model here",
         "hooks", "log-level,model,threads,backend,arithmetic", "[flags]",

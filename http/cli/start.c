@@ -254,8 +254,8 @@ static enum err open_close(void)
     if (start.profile.think_note[0] == 0) return OK;
     len = (u64)snprintf(text, sizeof text, "\n\n%s\n\n", start.profile.think_note);
     return tokenizer_encode(start.tokenizer, &(struct tokenizer_text){
-        .bytes = text, .len = len, .segments = &(struct tokenizer_segment){ len, TOKENIZER_MESSAGE },
-        .segment_count = 1 }, &start.note);
+        .bytes = text, .len = len, .segment_count = 1,
+        .segments = &(struct tokenizer_segment){ len, TOKENIZER_MESSAGE } }, &start.note);
 }
 
 enum err start_load(void)

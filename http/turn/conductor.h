@@ -1,11 +1,11 @@
-/* http/turn/conductor.h - ids that are not the model's choice: a note inside a think block of which a
- * part of its budget is used, and the phrase that closes it when all is (chat.md 6, tiers.md 7).
- * The client never sees either.
+/* http/turn/conductor.h - ids that are not the model's choice: a note in a think block that has used
+ * a part of its budget, and the phrase that closes it when all is used (chat.md 6, tiers.md 7).  The
+ * client never sees either.
  *
  * Pure functions of a turn's ids so far, folded into a few counters.  The note is `note_ids` of the
  * submit row, hidden as a whole, given once.  The phrase is `close_ids`: its first `close_hidden`
- * ids are a hidden span, the rest (</think> and blanks) is pushed out like any id.  A turn is closed
- * once. */
+ * ids are a hidden span, the rest (</think> and blanks) is pushed out like any id.  A turn is
+ * closed once. */
 #ifndef TURN_CONDUCTOR_H
 #define TURN_CONDUCTOR_H
 
@@ -21,8 +21,8 @@ struct conductor_state {            /* zero at the start of a turn              
     u32 closing;                    /* ids of the phrase given so far                         */
 };
 
-/* Whose choice the next id is; *id_out is set unless it is the model's.  The client sees no note and
- * no phrase.  `phase`: enum stop_phase of the ids so far. */
+/* Whose choice the next id is; *id_out is set unless it is the model's.  The client sees no note
+ * and no phrase.  `phase`: enum stop_phase of the ids so far. */
 enum conductor_kind conductor_next(const struct conductor_state *s, const struct submit_row *row,
                                    u32 phase, u32 *id_out);
 
