@@ -1,6 +1,6 @@
-/* http/turn/conductor.h - ids that are not the model's choice: a note in a think block that has used
- * a part of its budget, and the phrase that closes it when all is used (chat.md 6, tiers.md 7).  The
- * client never sees either.
+/* http/turn/conductor.h - ids that are not the model's choice: a note in a think block that has
+ * used a part of its budget, and the phrase that closes it when all is used (chat.md 6, tiers.md
+ * 7).  The client never sees either.
  *
  * Pure functions of a turn's ids so far, folded into a few counters.  The note is `note_ids` of the
  * submit row, hidden as a whole, given once.  The phrase is `close_ids`: its first `close_hidden`
