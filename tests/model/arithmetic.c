@@ -1,10 +1,10 @@
 /* arithmetic.c - the arithmetic id is tied to bits.
  *
- * Four tiny models (fixed seeds; the last has a draft head) forward a fixed prompt; logits,
- * sections and rows are hashed and compared with the constants of the id that the backend reports.
- * A change of a bit without a new id fails here: files made under the old id would be taken for
- * valid.  When bits must change, the id in model/cpu/cpu.c gets a new number and a row is added
- * below. */
+ * Four tiny models (fixed seeds; the last has a draft head) forward a fixed prompt, as BF16 folders
+ * and as Q8_0 files (id 2: integer products); logits, sections and rows are hashed and compared
+ * with the constants of the id that the backend reports.  A change of a bit without a new id fails here:
+ * files made under the old id would be taken for valid.  When bits must change, the id in
+ * model/cpu/cpu.c gets a new number and a row is added below. */
 #include "arena/base/hash.h"
 #include "arena/base/rng.h"
 #include "model/cpu/cpu.h"
@@ -13,13 +13,18 @@
 
 enum { MODELS = 4, ROWS = 75, CHUNK = 50, VOCAB = 288 };
 
-static const struct { u32 id; bool reference; u64 hash[MODELS][2]; } known[] = {
-    { 1, false, {
+static const struct { u32 id; u64 hash[MODELS][2]; } known[] = {
+    { 1, {
         { 0x28a56978e8293a2du, 0x42576d416f40d581u },
         { 0x1e825695a8b003d0u, 0xe7710a465b421497u },
         { 0xaa7153a2ba1fa916u, 0xfa0f1c0bffaff622u },
         { 0x5ab894fbf56de2bbu, 0x5e99baad54eb2157u } } },
-    { 1001, true, {
+    { 2, {
+        { 0x3b1e159de6987daau, 0x349872f3842493beu },
+        { 0x0b16da7248e98e97u, 0x919ce3eb6d5a6b40u },
+        { 0xd7398746cded94c5u, 0xf51590d952b8e765u },
+        { 0xd113d100ed8be1f4u, 0x731138859af0dc87u } } },
+    { 1001, {
         { 0xc2a3cae942cb88a7u, 0x43b60f7ffb97819eu },
         { 0xc18d3417c1f0f3d5u, 0x0ec0862fe7c0eb5au },
         { 0x9d5a6a9e2d107ecau, 0x57c1ddb955e595ecu },
@@ -56,36 +61,60 @@ static void hash_model(u32 model, u64 out[2])
     hash_close(&hash, out);
 }
 
-static void check_level(const char *level, bool reference)
+/* What a model's files hold: BF16 in a folder, or Q8_0 in the GGUF file made of it. */
+enum kind { KIND_BF16, KIND_REFERENCE, KIND_Q8_0 };
+
+static void make_model(u32 m, enum kind kind, char path[64])
 {
+    char flags[96];
+    snprintf(path, 64, "build/arithmetic/%u", m);
+    CHECK_OK(tiny_write(path, &choices[m]));
+    if (kind != KIND_Q8_0) return;
+    snprintf(flags, sizeof flags, "%s.gguf --type Q8_0", path);
+    rig_run("OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "
+            "tests/oracle/to_gguf.py %s %s", path, flags);
+    snprintf(path, 64, "build/arithmetic/%u.gguf", m);
+}
+
+static void check_level(u32 m, const char *path, const char *level, enum kind kind)
+{
+    static const u32 ids[] = { [KIND_BF16] = 1, [KIND_REFERENCE] = 1001, [KIND_Q8_0] = 2 };
+    u64 hash[2];
+    u32 k = 0;
+    rig_open(&(struct rig){ .dir = path, .level = level, .block_rows = 16, .grid_rows = 64,
+                            .reference = kind == KIND_REFERENCE, .draft = MODEL_DRAFT_AUTO });
+    CHECK_EQ(model_shape()->draft, choices[m].mtp);
+    CHECK_EQ(model_ops()->arithmetic_id, ids[kind]);
+    hash_model(m, hash);
+    rig_close();
+    while (k < COUNT_OF(known) && known[k].id != ids[kind]) k++;
+    if (k == COUNT_OF(known)) test_failed(__FILE__, __LINE__, "id %u has no row here", ids[kind]);
+    if (known[k].hash[m][0] != hash[0] || known[k].hash[m][1] != hash[1])
+        test_failed(__FILE__, __LINE__,
+                    "arithmetic id %u, level %s, model %u: { 0x%016llxu, 0x%016llxu }", ids[kind],
+                    level, m, (ull)hash[0], (ull)hash[1]);
+}
+
+static void check_all(enum kind kind)
+{
+    const char *level;
+    char path[64];
     for (u32 m = 0; m < MODELS; m++) {
-        char dir[64];
-        u64 hash[2];
-        u32 k = 0;
-        snprintf(dir, sizeof dir, "build/arithmetic/%u", m);
-        CHECK_OK(tiny_write(dir, &choices[m]));
-        rig_open(&(struct rig){ .dir = dir, .level = level, .block_rows = 16, .grid_rows = 64,
-                                .reference = reference, .draft = MODEL_DRAFT_AUTO });
-        CHECK_EQ(model_shape()->draft, choices[m].mtp);
-        u32 id = model_ops()->arithmetic_id;
-        hash_model(m, hash);
-        rig_close();
-        while (k < COUNT_OF(known) && known[k].id != id) k++;
-        if (k == COUNT_OF(known)) test_failed(__FILE__, __LINE__, "id %u has no row here", id);
-        CHECK_EQ(known[k].reference, reference);
-        if (known[k].hash[m][0] != hash[0] || known[k].hash[m][1] != hash[1])
-            test_failed(__FILE__, __LINE__,
-                        "arithmetic id %u, level %s, model %u: { 0x%016llxu, 0x%016llxu }", id,
-                        level, m, (ull)hash[0], (ull)hash[1]);
+        make_model(m, kind, path);
+        for (u32 l = 0; (level = cpu_level_name(l)) != NULL; l++)
+            if (cpu_has_level(level)) check_level(m, path, level, kind);
     }
 }
 
-static void check_all(bool reference)
-{
-    const char *level;
-    for (u32 l = 0; (level = cpu_level_name(l)) != NULL; l++)
-        if (cpu_has_level(level)) check_level(level, reference);
-}
+TEST(serving_bits_are_those_of_their_id) { check_all(KIND_BF16); }
+TEST(reference_bits_are_those_of_their_id) { check_all(KIND_REFERENCE); }
+TEST(integer_bits_are_those_of_their_id) { check_all(KIND_Q8_0); }
 
-TEST(serving_bits_are_those_of_their_id) { check_all(false); }
-TEST(reference_bits_are_those_of_their_id) { check_all(true); }
+TEST(q8_0_expanded_keeps_the_id_of_bf16)
+{
+    char path[64];
+    make_model(0, KIND_Q8_0, path);
+    rig_open(&(struct rig){ .dir = path, .arithmetic = OPS_EXPANDED });
+    CHECK_EQ(model_ops()->arithmetic_id, 1);
+    rig_close();
+}

@@ -19,13 +19,13 @@ struct outcome {
 
 static struct outcome base, other;
 
-static void run(const char *path, bool reference, struct outcome *out)
+static void run(const char *path, enum ops_arithmetic arithmetic, struct outcome *out)
 {
     u32 ids[ROWS], count;
     u64 rows;
     for (u32 i = 0; i < ROWS; i++) ids[i] = i * 37 % 480;
     rig_open(&(struct rig){ .dir = path, .block_rows = 16, .grid_rows = 64, .threads = 2,
-                            .reference = reference, .arithmetic = OPS_EXPANDED,
+                            .reference = arithmetic == OPS_REFERENCE, .arithmetic = arithmetic,
                             .draft = MODEL_DRAFT_AUTO });
     struct forward_span span = { 0, ROWS, ids, ROWS };
     CHECK_EQ(forward_vocab(), VOCAB);
@@ -43,8 +43,8 @@ static void run(const char *path, bool reference, struct outcome *out)
 
 static void same(const char *a, const char *b, bool reference)
 {
-    run(a, reference, &base);
-    run(b, reference, &other);
+    run(a, reference ? OPS_REFERENCE : OPS_EXPANDED, &base);
+    run(b, reference ? OPS_REFERENCE : OPS_EXPANDED, &other);
     CHECK(memcmp(base.logits, other.logits, sizeof base.logits) == 0);
     CHECK(memcmp(base.sums, other.sums, sizeof base.sums) == 0);
     CHECK(memcmp(base.sections, other.sections, sizeof base.sections) == 0);
@@ -139,6 +139,18 @@ TEST(split_files_are_one_model)
             "tests/oracle/gguf_cases.py %s %s", dir, "build/golden/split SPLIT");
     same(dir, "build/golden/split-00001-of-00003.gguf", false);
     CHECK_STR(model_name(), "split");
+}
+
+/* Activations of eight bits a block: further from the numbers than BF16, by this much. */
+TEST(integer_products_of_q8_0_files_stay_near_the_oracle)
+{
+    const char *folder = make_case("q8_0", "build/golden/default", "Q8_0");
+    char file[128];
+    snprintf(file, sizeof file, "%s.gguf", folder);
+    run(file, OPS_AUTO, &other);
+    f64 noise, apart = oracle_apart(folder, other.logits, &noise);
+    printf("q8_0 as integers: max %.3g (the oracle's own in BF16 %.3g)\n", apart, noise);
+    CHECK(apart > 0 && apart <= fmax(0.2, 3 * noise));
 }
 
 TEST(f16_files_are_their_decoded_numbers) { check_case("f16", "build/golden/default", "F16"); }
