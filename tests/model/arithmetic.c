@@ -2,8 +2,8 @@
  *
  * Four tiny models (fixed seeds; the last has a draft head) forward a fixed prompt, as BF16 folders
  * and as Q8_0 files (id 2: integer products); logits, sections and rows are hashed and compared
- * with the constants of the id that the backend reports.  A change of a bit without a new id fails here:
- * files made under the old id would be taken for valid.  When bits must change, the id in
+ * with the constants of the id that the backend reports.  A change of a bit without a new id fails
+ * here: files made under the old id would be taken for valid.  When bits must change, the id in
  * model/cpu/cpu.c gets a new number and a row is added below. */
 #include "arena/base/hash.h"
 #include "arena/base/rng.h"
