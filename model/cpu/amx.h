@@ -160,7 +160,8 @@ static void amx_put(const struct amx_strip *p, u32 r, u32 rows, u32 c, u32 tiles
     __m512i one = _mm512_set1_epi32(1), half = _mm512_set1_epi32(0x7fff);
     for (u32 j = 0; j < tiles; j++) {
         u32 column = (c + j) * LEVEL_COLUMNS, left = p->columns - column;
-        __mmask16 mask = left >= LEVEL_COLUMNS ? 0xffff : (__mmask16)((1u << left) - 1);
+        u32 all = left >= LEVEL_COLUMNS ? 0xffffu : (1u << left) - 1;
+        __mmask16 mask = (__mmask16)all;
         f32 *y = p->y + r * p->y_stride + column;
         for (u32 i = 0; i < rows; i++, y += p->y_stride) {
             const u8 *line = s + (j * 2 + i / TILE_ROWS) * TILE_BYTES + i % TILE_ROWS * TILE_LINE;
