@@ -56,6 +56,7 @@ struct micro_setup {
     const char *dir;                /* a model's folder; NULL = embedded                      */
     bool no_draft;                  /* its draft head isn't loaded, if it has one             */
     u64 pool_bytes;                 /* 0 = 256 MiB                                            */
+    u32 threads;                    /* 0 = 1; UINT32_MAX = one a core                         */
     u32 draft, draft_max;           /* enum profile_draft; 0 = off and 7                      */
     u64 draft_seed;                 /* of a hostile drafter; 0 = none                         */
     void (*wrap)(struct ops *);     /* changes the backend before anything runs, or NULL      */
@@ -124,6 +125,7 @@ static void micro_open(const struct micro_setup *setup)
     if (s->rows == 0) s->rows = 16;
     if (s->queue == 0) s->queue = 8;
     if (s->pool_bytes == 0) s->pool_bytes = 256 * MIB;
+    s->threads = s->threads == 0 ? 1 : s->threads == UINT32_MAX ? 0 : s->threads;
     micro.eos = MICRO_EOS;
     profile_defaults(&micro.profile);
     micro.profile.board_bytes = UINT64_MAX / 4;
@@ -159,7 +161,7 @@ static void micro_open(const struct micro_setup *setup)
                                  .block_rows = s->block_rows,
                                  .grid_rows = s->grid_rows,
                                  .chunk_rows = s->grid_rows > 256 ? s->grid_rows : 64,
-                                 .backend = { .threads = 1 } };
+                                 .backend = { .threads = s->threads } };
     CHECK_OK(model_open(&model));
     if (s->wrap != NULL) s->wrap((struct ops *)(uintptr_t)model_ops());
     micro.vocab = model_shape()->vocab;

@@ -161,7 +161,7 @@ static void round_build(struct engine *e, struct round *r)
         if (turn != NONE && decode_ready(turn_at(turn))) r->turn[r->count++] = turn;
     }
     for (u32 i = 0; i < r->count; i++) most[i] = room_for(turn_at(r->turn[i]));
-    r->drafts = (struct drafters_round){ r->count, forward_verify_rows(), r->count };
+    r->drafts = (struct drafters_round){ r->count, 0, forward_verify_rows(), r->count };
     drafters_propose(e, r->turn, most, r->count, &r->drafts, r->block);
     for (u32 i = 0; i < r->count; i++) {
         u32 rows = r->block[i].count + 1;
@@ -223,5 +223,5 @@ void decode_pass(struct engine *e)
     e->counts.rounds++;
     e->counts.decode_us += spent_us;
     for (u32 i = 0; i < r.count; i++) turn_at(r.turn[i])->decode_us += spent_us;
-    drafters_spent(r.drafts.rows, spent_us);
+    drafters_spent(r.count, r.drafts.drafts, spent_us);
 }

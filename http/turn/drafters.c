@@ -35,7 +35,8 @@ static struct {
     bool hostile, head;
     u32  most;
     struct accept { f32 chance; u32 judged; } accept[DRAFTER_COUNT][CLASSES];
-    f64  round_us[DRAFTERS_ROWS + 1];   /* by rows; 0: not measured                           */
+    f64  plain_us[SLOT_CAP + 1];    /* rounds of so many rows, none a draft; 0: not measured  */
+    f64  extra_us[DRAFTERS_ROWS + 1];   /* what so many drafts add to one                     */
     f64  ask_us[DRAFTER_COUNT];
     struct drafters_counts counts[DRAFTER_COUNT];
     u64  accepted[DRAFTERS_MOST + 1];
@@ -82,34 +83,58 @@ const char *drafters_mode(void)
 
 /* ------------------------------------------------------------------ cost and gain */
 
-f64 drafters_cost_us(u32 rows)
+/* A loaded machine only adds to a time: one that falls is believed at once, one that rises step by
+ * step. */
+static void learn(f64 *at, f64 now)
 {
-    u32 lo = MIN(rows, (u32)DRAFTERS_ROWS), hi = lo;
-    while (lo > 0 && own.round_us[lo] <= 0) lo--;
-    while (hi <= DRAFTERS_ROWS && own.round_us[hi] <= 0) hi++;
-    if (lo == 0 && hi > DRAFTERS_ROWS) return 0;
-    if (lo == 0) return own.round_us[hi] / (1 + ROW_GUESS * (hi - rows));
-    f64 low = own.round_us[lo];
-    if (hi > DRAFTERS_ROWS) return low * (1 + ROW_GUESS * (rows - lo));
-    f64 high = own.round_us[hi];
-    return hi == lo ? low : low + (high - low) * (rows - lo) / (hi - lo);
+    now = MIN(now, 1.25 * *at);
+    *at += (now - *at) / (now < *at ? 2 : 4);
 }
 
-/* A time that falls is believed faster than one that rises: a loaded machine only adds.  What all
- * rounds have in common (context, clock) moves the others a little too. */
-void drafters_spent(u32 rows, u64 spent_us)
+/* Rounds of so many rows, none of them a draft; 0: none was measured. */
+static f64 plain_us(u32 rows)
 {
-    if (own.most == 0 || rows > DRAFTERS_ROWS) return;
-    f64 *at = &own.round_us[rows], old = *at, now = (f64)MAX(spent_us, 1u);
-    if (old <= 0) {
-        *at = now;
+    u32 lo = MIN(rows, (u32)SLOT_CAP), hi = lo;
+    while (lo > 0 && own.plain_us[lo] <= 0) lo--;
+    while (hi <= SLOT_CAP && own.plain_us[hi] <= 0) hi++;
+    if (lo > 0) return own.plain_us[lo] * (1 + ROW_GUESS * (rows - lo));
+    return hi <= SLOT_CAP ? own.plain_us[hi] : 0;
+}
+
+/* What `drafts` rows more add to a round of `plain`: as measured, else as the nearest measured
+ * number of them has it, else as guessed. */
+static f64 extra_us(u32 drafts, f64 plain)
+{
+    u32 at = MIN(drafts, (u32)DRAFTERS_ROWS), lo = at, hi = at;
+    if (drafts == 0) return 0;
+    while (lo > 0 && own.extra_us[lo] <= 0) lo--;
+    while (hi <= DRAFTERS_ROWS && own.extra_us[hi] <= 0) hi++;
+    if (lo == 0 && hi > DRAFTERS_ROWS) return ROW_GUESS * plain * drafts;
+    u32 near = lo == 0 || (hi <= DRAFTERS_ROWS && hi - at < at - lo) ? hi : lo;
+    return own.extra_us[near] * drafts / near;
+}
+
+static f64 cost_us(u32 rows, u32 drafts)
+{
+    f64 plain = plain_us(rows);
+    return plain + extra_us(drafts, plain);
+}
+
+f64 drafters_cost_us(u32 rows) { return rows == 0 ? 0 : cost_us(1, rows - 1); }
+
+void drafters_spent(u32 rows, u32 drafts, u64 spent_us)
+{
+    f64 now = (f64)MAX(spent_us, 1u);
+    if (own.most == 0 || rows > SLOT_CAP || drafts > DRAFTERS_ROWS) return;
+    if (drafts == 0) {
+        if (own.plain_us[rows] <= 0) own.plain_us[rows] = now;
+        else learn(&own.plain_us[rows], now);
         return;
     }
-    now = MIN(now, 2 * old);
-    *at += (now - old) / (now < old ? 4 : 16);
-    f64 drift = 1 + (*at / old - 1) / 8;
-    for (u32 i = 1; i <= DRAFTERS_ROWS; i++)
-        if (i != rows) own.round_us[i] *= drift;
+    f64 plain = plain_us(rows), *at = &own.extra_us[drafts];
+    if (plain <= 0) return;
+    if (*at <= 0) *at = extra_us(drafts, plain);
+    learn(at, MAX(now - plain, plain / 64));
 }
 
 static u32 class_of(enum turn_drafter drafter, u32 match, u32 place)
@@ -122,22 +147,28 @@ static u32 class_of(enum turn_drafter drafter, u32 match, u32 place)
 }
 
 /* What adding ids to a round brings at best. */
-struct gain { u32 count; f64 rate, ids; };
+struct gain { u32 count; f64 rate; };
 
 /* Ids a microsecond of the whole round, with none and with 1 to `most` ids of a drafter whose own
  * time is `each_us` an id. */
 static struct gain best_gain(const struct drafters_round *round, enum turn_drafter drafter,
                              u32 match, u32 most, f64 each_us)
 {
-    f64 plain_us = drafters_cost_us(round->rows), chance = 1, ids = 0;
-    struct gain best = { 0, round->ids / MAX(plain_us, 1.0), 0 };
-    for (u32 k = 1; k <= most && plain_us > 0; k++) {
+    f64 chance = 1, ids = 0;
+    struct gain best = { 0, round->ids / MAX(cost_us(round->rows, round->drafts), 1.0) };
+    for (u32 k = 1; k <= most; k++) {
         chance *= (f64)own.accept[drafter][class_of(drafter, match, k - 1)].chance;
         ids += chance;
-        f64 rate = (round->ids + ids) / (drafters_cost_us(round->rows + k) + k * each_us);
-        if (rate > best.rate) best = (struct gain){ k, rate, ids };
+        f64 rate = (round->ids + ids) / (cost_us(round->rows, round->drafts + k) + k * each_us);
+        if (rate > best.rate) best = (struct gain){ k, rate };
     }
     return best;
+}
+
+/* Time of one draft more in this round. */
+static f64 row_us(const struct drafters_round *round)
+{
+    return cost_us(round->rows, round->drafts + 1) - cost_us(round->rows, round->drafts);
 }
 
 /* ------------------------------------------------------------------ asking */
@@ -153,8 +184,8 @@ static u32 ask_lookup(struct engine *e, struct turn_row *turn, u32 most,
 static void asked(enum turn_drafter drafter, u32 silent, u32 times, u64 spent_us)
 {
     struct drafters_counts *c = &own.counts[drafter];
-    if (times > 0)
-        own.ask_us[drafter] += ((f64)spent_us / times - own.ask_us[drafter]) / JUDGED_MAX;
+    f64 weight = (f64)MIN(++c->times, (u64)JUDGED_MAX);
+    own.ask_us[drafter] += ((f64)spent_us / times - own.ask_us[drafter]) / weight;
     c->silent += silent;
     c->ask_us += spent_us;
 }
@@ -205,12 +236,12 @@ static bool afford(struct drafters_turn *t, enum turn_drafter drafter, f64 us)
     return true;
 }
 
-/* Each round adds its part; what is saved up is at most a hundred rounds' worth. */
+/* Each round adds its part; what is saved up is at most four hundred rounds' worth. */
 static void allow(struct drafters_turn *t, f64 round_us)
 {
     for (u32 d = 0; d < DRAFTER_COUNT; d++) {
         if (!t->begun) t->allowance_us[d] = 2 * own.ask_us[d];          /* it is asked at once */
-        f64 most = MAX(100 * ALLOWANCE * round_us, 2 * own.ask_us[d]);
+        f64 most = MAX(400 * ALLOWANCE * round_us, 2 * own.ask_us[d]);
         t->allowance_us[d] = MIN(t->allowance_us[d] + ALLOWANCE * round_us, most);
     }
     t->begun = true;
@@ -234,8 +265,7 @@ static void compete_lookup(struct engine *e, struct turn_row *turn, u32 most,
         return;
     }
     own.counts[DRAFTER_LOOKUP].unpaid += count > 0;
-    f64 row_us = drafters_cost_us(round->rows + 1) - drafters_cost_us(round->rows);
-    if (count > 0 && afford(t, DRAFTER_LOOKUP, row_us)) out->count = 1;
+    if (count > 0 && afford(t, DRAFTER_LOOKUP, row_us(round))) out->count = 1;
 }
 
 /* The draft head in competition: asked for as many ids as pay more than what is there, and now and
@@ -245,10 +275,10 @@ static void compete_head(struct turn_row *turn, u32 most, const struct drafters_
 {
     f64 each_us = own.ask_us[DRAFTER_MTP];
     struct gain g = best_gain(round, DRAFTER_MTP, 0, MIN(most, (u32)DRAFTERS_CHAIN), each_us);
-    f64 row_us = drafters_cost_us(round->rows + 1) - drafters_cost_us(round->rows) + each_us;
     u32 chain = g.count;
     if (chain > 0 && out->count > 0 && lookup->rate >= g.rate) return;
-    if (chain == 0 && (out->count > 0 || !afford(&turn->drafters, DRAFTER_MTP, row_us))) return;
+    if (chain == 0 && (out->count > 0 ||
+                       !afford(&turn->drafters, DRAFTER_MTP, row_us(round) + each_us))) return;
     out->drafter = DRAFTER_MTP;
     out->count = out->match = 0;
     out->chain = MAX(chain, 1u);
@@ -258,7 +288,7 @@ static void compete(struct engine *e, struct turn_row *turn, u32 most,
                     const struct drafters_round *round, struct drafters_block *out)
 {
     struct gain lookup = { 0 };
-    f64 round_us = drafters_cost_us(round->rows);
+    f64 round_us = plain_us(round->rows);
     if (round_us <= 0) return;                      /* a first round is plain: it is measured */
     allow(&turn->drafters, round_us);
     compete_lookup(e, turn, most, round, out, &lookup);
@@ -271,7 +301,8 @@ static void choose(struct engine *e, struct turn_row *turn, u32 most, struct dra
 {
     out->ids[0] = turn->next_id;
     out->count = out->match = out->chain = 0;
-    most = MIN(most, MIN(own.most, round->rows_most - MIN(round->rows, round->rows_most)));
+    u32 rows = round->rows + round->drafts;
+    most = MIN(most, MIN(own.most, round->rows_most - MIN(rows, round->rows_most)));
     if (most == 0) return;
     if (own.hostile) {
         out->count = ask(e, turn, DRAFTER_HOSTILE, most, out);
@@ -288,7 +319,7 @@ static void choose(struct engine *e, struct turn_row *turn, u32 most, struct dra
         chance *= (f64)own.accept[out->drafter][class_of(out->drafter, out->match, i)].chance;
         round->ids += chance;
     }
-    round->rows += out->count + out->chain;
+    round->drafts += out->count + out->chain;
 }
 
 void drafters_propose(struct engine *e, const u32 *turns, const u32 *most, u32 count,
@@ -296,12 +327,12 @@ void drafters_propose(struct engine *e, const u32 *turns, const u32 *most, u32 c
 {
     for (u32 i = 0; i < count; i++) choose(e, turn_at(turns[i]), most[i], round, &block[i]);
     if (own.head) ask_head(block, turns, count);
-    round->rows = 0;
+    round->drafts = 0;
     for (u32 i = 0; i < count; i++) {
         u32 k = 0;                          /* ids of a store may be of another vocabulary    */
         while (k < block[i].count && block[i].ids[k + 1] < e->vocab) k++;
         block[i].count = k;
-        round->rows += k + 1;
+        round->drafts += k;
     }
 }
 

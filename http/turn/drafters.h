@@ -2,7 +2,7 @@
  *
  * A round's drafters compete by expected gain: ids a microsecond, from measured acceptance (by
  * drafter and by how much speaks for the id: length of the match, place in the chain) and measured
- * cost (a table of round times by rows, and the drafter's own time).  Asking one that does not pay
+ * cost (tables of rounds' times, and the drafter's own time).  Asking one that does not pay
  * is paid from an allowance of half a percent of the rounds' time, so that `auto` costs next to
  * nothing where nothing repeats.  `mtp` and `lookup` alone always propose: their proposals, and so
  * what is accepted, depend on ids and state only, never on a clock.
@@ -17,7 +17,7 @@
 
 enum {
     DRAFTERS_MOST = 31,             /* ids of a proposal; --draft-max is at most that         */
-    DRAFTERS_ROWS = 128,            /* rows of a round whose time is remembered               */
+    DRAFTERS_ROWS = 62,             /* of a round at most                                     */
     DRAFTERS_TAIL = 256,            /* proposals remembered                                   */
     DRAFTERS_CHAIN = 4,             /* ids of the draft head: trained for 1, more decay       */
     DRAFTERS_SLOTS = 2,             /* slots that may propose --draft-max ids in one round    */
@@ -33,8 +33,8 @@ struct drafters_turn {
     bool begun;
 };
 
-/* A round being put together: rows of all slots (one each at first), ids they shall bring. */
-struct drafters_round { u32 rows, rows_most; f64 ids; };
+/* A round being put together: a row a slot, drafts behind them, ids they shall bring. */
+struct drafters_round { u32 rows, drafts, rows_most; f64 ids; };
 
 struct drafters_block {             /* what one slot forwards in a round                      */
     u32 ids[DRAFTERS_MOST + 1];     /* the next id, then the proposal                         */
@@ -61,15 +61,15 @@ void drafters_propose(struct engine *e, const u32 *turns, const u32 *most, u32 c
 /* The first `accepted` ids of a proposal were right; `wrong`: the one behind them was not. */
 void drafters_judge(struct turn_row *turn, const struct drafters_block *block, u32 accepted,
                     bool wrong);
-/* A round of so many rows took so long, drafting aside. */
-void drafters_spent(u32 rows, u64 spent_us);
+/* A round of so many slots' rows and drafts took so long, drafting aside. */
+void drafters_spent(u32 rows, u32 drafts, u64 spent_us);
 
 /* For stats and tests. */
 struct drafters_counts {
     u64 asked, silent;              /* silent: it had nothing to propose                      */
     u64 unpaid;                     /* proposed, but not worth a row                          */
     u64 blocks, drafted, accepted;
-    u64 ask_us;
+    u64 ask_us, times;              /* of how many asks together                              */
 };
 struct drafters_row { u64 turn; u32 drafter, drafted, accepted, reserved; };
 const struct drafters_counts *drafters_counted(enum turn_drafter drafter);
@@ -77,7 +77,7 @@ const struct drafters_counts *drafters_counted(enum turn_drafter drafter);
 u64 drafters_accepted(u32 accepted);
 /* Proposal `back` ago (0: the newest), or NULL. */
 const struct drafters_row *drafters_row(u32 back);
-/* Expected time of a round of so many rows; 0: none was measured. */
+/* Expected time of a round of one slot and so many rows; 0: none was measured. */
 f64 drafters_cost_us(u32 rows);
 const char *drafters_mode(void);
 

@@ -22,7 +22,8 @@ static __attribute__((unused)) struct micro_ask a, b, c;
 
 static void cases_open(struct micro_setup s)
 {
-    s.dir = getenv("CASES_MODEL") != NULL ? getenv("CASES_MODEL") : micromodel_dir();
+    if (getenv("CASES_MODEL") != NULL) s.dir = getenv("CASES_MODEL");
+    if (s.dir == NULL) s.dir = micromodel_dir();
     s.block_rows = B;
     if (s.grid_rows == 0) s.grid_rows = G;
     if (s.slot_count == 0) s.slot_count = 2;
