@@ -7,7 +7,7 @@
 enum { STATS_CLASS_COUNT = 6, STATS_WEIGHT = 8 };
 
 static struct {
-    _Atomic u64 turns, cancelled, errors, by_memory;
+    _Atomic u64 turns, cancelled, errors, nan, by_memory;
     _Atomic u64 status[STATS_CLASS_COUNT];              /* by hundreds; [0] = 429 and 503        */
     _Atomic u64 prompt_tokens, cached_tokens, forwarded_tokens, generated_tokens;
     _Atomic u64 source_turns[SOURCE_COUNT], source_tokens[SOURCE_COUNT];
@@ -31,6 +31,7 @@ void stats_turn(const struct turn_result *result, u64 prompt_tokens, u64 total_u
 {
     atomic_fetch_add(&row.turns, 1);
     if (result->finish == FINISH_CANCELLED) atomic_fetch_add(&row.cancelled, 1);
+    if (result->nan) atomic_fetch_add(&row.nan, 1);
     if (result->finish == FINISH_ERROR) { atomic_fetch_add(&row.errors, 1); return; }
     if (result->by_memory) atomic_fetch_add(&row.by_memory, 1);
     atomic_fetch_add(&row.prompt_tokens, prompt_tokens);
@@ -95,6 +96,8 @@ void stats_metrics(struct text *out)
             atomic_load(&row.cancelled));
     counter(out, "turns_failed_total", "Turns refused by the gate or ended by a fault.",
             atomic_load(&row.errors));
+    counter(out, "turns_not_numbers_total", "Turns that failed because a logit was NaN.",
+            atomic_load(&row.nan));
     counter(out, "turns_cut_by_memory_total", "Turns that could not grow.",
             atomic_load(&row.by_memory));
     counter(out, "prompt_tokens_total", "Tokens of prompts, cached or not.",

@@ -263,6 +263,7 @@ static void put_turns(const struct engine *e, struct json_out *out)
     put_u64(out, "cancelled", c->cancelled);
     put_u64(out, "refused_memory", c->refused);
     put_u64(out, "failed", c->failed);
+    put_u64(out, "not_numbers", c->nan);
     put_u64(out, "ended_by_memory", c->by_memory);
     put_u64(out, "records_given_up", c->evicted);
     put_u64(out, "aligned", c->aligned);

@@ -2,6 +2,7 @@
 #include "http/turn/pass.h"
 
 #include "arena/base/clock.h"
+#include "arena/base/log.h"
 #include "model/forward.h"
 #include "model/logprob.h"
 
@@ -75,9 +76,32 @@ static f32 *keep_raw(struct engine *e, const f32 *logits)
     return raw;
 }
 
+static bool any_nan(const f32 *x, u32 count)
+{
+    u32 found = 0;
+    for (u32 i = 0; i < count; i++) found |= x[i] != x[i];
+    return found != 0;
+}
+
+/* Nothing can be sampled, and whatever made it stands in the slot's rows: they go with the turn. */
+static void no_numbers(struct engine *e, struct turn_row *turn)
+{
+    u64 at = turn->prompt_count + turn->generated;
+    turn->nan = true;
+    e->counts.nan++;
+    enum err err = fail(ERR_DEVICE, "the model's logits for token %llu are not numbers (NaN): the "
+                        "turn ends here and its rows are dropped", (ull)at);
+    log_line(LOG_LEVEL_ERROR, "turn %llu: %s", (ull)turn->number, err_last()->text);
+    turn_lose(e, turn, err, true);
+}
+
 void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)
 {
     struct submit_row *row = submit_at(turn->submit);
+    if (any_nan(logits, e->vocab)) {
+        no_numbers(e, turn);
+        return;
+    }
     u32 phase = turn->stop.phase, id = NONE;
     if (turn->generated == 0) turn->first_at_us = clock_us();
     if (e->kept_logits != NULL)
@@ -127,10 +151,7 @@ bool decode_ready(const struct turn_row *turn)
 
 static void round_failed(struct engine *e, const u32 *turns, u32 count, enum err err)
 {
-    for (u32 i = 0; i < count; i++) {
-        turn_at(turns[i])->lost = true;
-        turn_fail(e, turn_at(turns[i]), err);
-    }
+    for (u32 i = 0; i < count; i++) turn_lose(e, turn_at(turns[i]), err, false);
 }
 
 /* One round: what each slot that can take a row forwards. */

@@ -72,6 +72,7 @@ static void fill_result(const struct turn_row *turn, u64 rows, u64 now_us)
     r->slot = turn->slot;
     r->by_stop_string = turn->by_stop_string;
     r->by_memory = turn->by_memory;
+    r->nan = turn->nan;
     r->guest = turn->hit.guest;
     memcpy(r->drafts, turn->drafts, sizeof r->drafts);
     r->restore_us = turn->restore_us;

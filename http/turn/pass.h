@@ -49,7 +49,7 @@ struct turn_row {
     struct turn_mark mark[TURN_MARK_CAP + 1];   /* ascending, each below prompt_count         */
     bool lined;                     /* an anchor was taken on the way                         */
     bool grow_refused;              /* the gate said no at this row_cap                       */
-    bool lost;                      /* device error: the slot's rows are undefined            */
+    bool lost;                      /* device error or NaN: the slot's rows are of no use     */
     struct stop_state stop;
     struct conductor_state conductor;
     struct drafters_turn drafters;
@@ -76,12 +76,12 @@ struct turn_row {
     enum err error;
     char error_text[TURN_ERROR_BYTES];
     u32  stop_id;
-    bool by_stop_string, by_memory;
+    bool by_stop_string, by_memory, nan;
 };
 
 struct engine_counts {
     u64 turns, forwarded, generated, prefill_us, decode_us, rounds;
-    u64 cancelled, refused, failed, by_memory, evicted;
+    u64 cancelled, refused, failed, nan, by_memory, evicted;
     u64 aligned, aligned_tokens, aligned_no_room, hidden;
 };
 
@@ -116,6 +116,9 @@ u32 *turn_ids(struct engine *e, const struct turn_row *turn);
 void turn_end(struct engine *e, struct turn_row *turn, enum turn_finish finish);
 /* FINISH_ERROR with the thread's last note. */
 void turn_fail(struct engine *e, struct turn_row *turn, enum err error);
+/* The same, and what the slot holds is dropped; a start read from disk is not trusted again when
+ * it may be the cause. */
+void turn_lose(struct engine *e, struct turn_row *turn, enum err error, bool distrust);
 void turn_free(u32 turn);
 /* The prompt is `prompt_count` ids with these marks from now on: as sent, or as aligned. */
 void turn_serve(const struct engine *e, struct turn_row *turn, u64 prompt_count,

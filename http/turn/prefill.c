@@ -93,15 +93,6 @@ static void line_passed(struct turn_row *turn, u64 pos)
     if (line) load_line(turn, pos);
 }
 
-static void forward_failed(struct engine *e, struct turn_row *turn, enum err err)
-{
-    bool restored = turn->hit.source == TIER_DISK || turn->hit.source == TIER_SPILL;
-    turn->lost = true;
-    if (restored && turn->hit.start == slot_row(turn->slot)->len)
-        nvme_distrust(turn->from_disk.name);
-    turn_fail(e, turn, err);
-}
-
 void prefill_pass(struct engine *e)
 {
     u32 index = choose();
@@ -115,7 +106,7 @@ void prefill_pass(struct engine *e)
     e->moved = true;
     enum err err = forward_chunk(turn->slot, ids + pos, (u32)(end - pos), last ? logits : NULL);
     if (err != OK) {
-        forward_failed(e, turn, err);
+        turn_lose(e, turn, err, turn->hit.start == slot_row(turn->slot)->len);
         return;
     }
     for (u64 i = pos; i < end; i++) e->keys[i - pos] = ids[i];

@@ -98,6 +98,14 @@ void turn_fail(struct engine *e, struct turn_row *turn, enum err error)
     turn_end(e, turn, FINISH_ERROR);
 }
 
+void turn_lose(struct engine *e, struct turn_row *turn, enum err error, bool distrust)
+{
+    bool restored = turn->hit.source == TIER_DISK || turn->hit.source == TIER_SPILL;
+    turn->lost = true;
+    if (restored && distrust) nvme_distrust(turn->from_disk.name);
+    turn_fail(e, turn, error);
+}
+
 void turn_publish(const struct turn_row *turn, enum submit_state state)
 {
     struct submit_row *row = submit_at(turn->submit);

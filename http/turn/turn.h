@@ -66,6 +66,7 @@ struct turn_result {                /* the engine writes it once, before DONE   
     u32 slot;                       /* where it ran, or NONE: never admitted                  */
     bool by_stop_string;            /* the completing id was pushed; text is cut before it    */
     bool by_memory;                 /* FINISH_LENGTH because it could not grow                */
+    bool nan;                       /* FINISH_ERROR: a logit was no number                    */
     bool guest;                     /* ran beside the resident conversation, nothing displaced */
     struct turn_drafts drafts[DRAFTER_COUNT];
     u64 restore_us, prefill_us, ttft_us, decode_us, queue_us;
