@@ -23,6 +23,7 @@
     { key, "budget", KEY_BYTES, FIELD(name), unit, lo, 0x1p50, NULL, fallback, help }
 
 static const f64 SECOND = 1e6;
+enum { SUFFIX_MIN = 4096 };             /* of a suffix store: some segments of some ids          */
 
 static const struct profile_key keys[] = {
     TEXT("host", "server", host, "ADDRESS", "127.0.0.1", "address to listen on"),
@@ -105,6 +106,10 @@ static const struct profile_key keys[] = {
     SIZE("store-gb", store_bytes, GIB, 0, "2", "short conversations and heads of prefills"),
     SIZE("store-entry-gb", store_entry_bytes, GIB, 0, "1", "one entry of the store at most"),
     SIZE("response-cache-mb", response_bytes, MIB, 0, "0", "answers of equal greedy requests"),
+    SIZE("suffix-store-mb", suffix_store_bytes, MIB, 0, "192",
+         "ids read and written, for the lookup drafter, 4 bytes each; 0 = none are kept"),
+    TEXT("corpus", "budget", corpus, "FILE", "",
+         "a text the lookup drafter reads too; NAME.ids: token ids, parted by blanks"),
     COUNT(KEY_COUNT64, "resident-guest-max", "budget", guest_rows_max, 0, 0x1p32, "8192",
           "tokens of a prompt that may be a guest; 0 = none is"),
     { "value-half-life-s", "budget", KEY_TIME, FIELD(value_half_life_us), 1000000, 1e6, 31536000e6,
@@ -647,6 +652,9 @@ enum err profile_check(struct profile_row *row)
            row->turns, parallel);
     REFUSE(row->submits < parallel, "submits,parallel",
            "submits (%u) are fewer than parallel (%u)", row->submits, parallel);
+    REFUSE(row->suffix_store_bytes > 0 && row->suffix_store_bytes < SUFFIX_MIN, "suffix-store-mb",
+           "suffix-store-mb (%llu bytes) is neither 0 nor at least %d bytes",
+           (ull)row->suffix_store_bytes, SUFFIX_MIN);
     row->parallel = parallel;
     return OK;
 }

@@ -86,6 +86,9 @@ struct profile_row {
     u64  stash_bytes, pin_bytes, park_bytes;    /* nodes `stash`, `pin`, `park`                  */
     u64  store_bytes, store_entry_bytes;        /* node `store`; one record of it                */
     u64  response_bytes;                        /* node `response`                               */
+    u64  suffix_store_bytes;                    /* the log of ids; node `suffix` holds more      */
+    char corpus[PROFILE_PATH_BYTES];            /* a text the lookup drafter reads too; "" = none */
+    u64  corpus_bytes;                          /* no key: of that file, set at start            */
     u64  guest_rows_max;                        /* of a prompt that may be a guest               */
     u64  value_half_life_us;                    /* of a record's value                           */
     char cache_dir[PROFILE_PATH_BYTES];         /* of the NVMe tiers; "" = off                   */

@@ -43,6 +43,7 @@ struct micro_setup {
     u64 guest_max;                  /* 0 = 8192; UINT64_MAX = none                            */
     f64 guest_fraction;             /* 0 = 0.25                                               */
     u64 response_bytes;             /* cap of the response cache; 0 = off                     */
+    u64 suffix_bytes;               /* cap of the suffix store; 0 = off                       */
     u32 records;                    /* rows of the record table; 0 = 64                       */
     u64 kv_rows;                    /* rows all slots may hold together; 0 = no limit         */
     u64 drain_us;
@@ -139,6 +140,7 @@ static void micro_open(const struct micro_setup *setup)
     const char *seed = getenv("MICRO_DRAFT_SEED");      /* every test with a hostile drafter    */
     micro.profile.draft_seed = seed != NULL ? strtoull(seed, NULL, 10) : s->draft_seed;
     micro.profile.response_bytes = s->response_bytes;
+    micro.profile.suffix_store_bytes = s->suffix_bytes;
     micro.profile.records = s->records > 0 ? s->records : 64;
     if (s->guest_max > 0) micro.profile.guest_rows_max = s->guest_max + 1 > 0 ? s->guest_max : 0;
     if (s->guest_fraction > 0) micro.profile.guest_fraction = s->guest_fraction;
@@ -168,7 +170,7 @@ static void micro_open(const struct micro_setup *setup)
     struct model_room room = { .slot_count = s->slot_count + 1, .ctx_rows = s->ctx,
                                .pool_bytes = s->pool_bytes,
                                .verify_rows = drafters_rows(&micro.profile, s->slot_count) };
-    struct arena_decl decl[MODEL_DECL_CAP + 2];
+    struct arena_decl decl[MODEL_DECL_CAP + 3];
     u32 count = model_declare(&room, decl);
     decl[count++] = (struct arena_decl){
         .name = "tables", .kind = ARENA_TABLE,
@@ -178,6 +180,10 @@ static void micro_open(const struct micro_setup *setup)
         decl[count++] = (struct arena_decl){
             .name = "responses", .kind = ARENA_EXTENTS,
             .cap_bytes = response_arena_bytes(s->response_bytes) };
+    if (engine_suffix_arena(&micro.profile) > 0)
+        decl[count++] = (struct arena_decl){
+            .name = "suffix", .kind = ARENA_EXTENTS,
+            .cap_bytes = engine_suffix_arena(&micro.profile) };
     CHECK_OK(arena_open(decl, count));
     CHECK_OK(model_load(&room));
     micro_nodes(arena_row(state_blocks_arena())->unit_bytes,

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "arena/base/clock.h"
+#include "arena/base/hash.h"
 #include "arena/base/log.h"
 #include "arena/heap.h"
 #include "budget/gate.h"
+#include "http/cli/corpus.h"
 #include "http/turn/command.h"
 #include "http/turn/drafters.h"
 #include "http/turn/engine.h"
@@ -19,8 +21,9 @@
 #include "model/slot.h"
 #include "model/weights.h"
 #include "tiers/response.h"
+#include "tiers/suffix/segment.h"
 
-enum { EXTRA_DECLS = 3, CTX_LEAST = 256 };
+enum { EXTRA_DECLS = 4, CTX_LEAST = 256 };
 
 static struct {
     struct profile_row profile;
@@ -48,7 +51,8 @@ static enum err plan_ctx(void)
                 p->tables_cap_bytes;
     u64 unit = ALIGN_UP(layout->section_bytes, 64 * KIB);
     u64 reserve = MIN((5ull + p->parallel - 1) * unit, p->resident_bytes);
-    u64 taken = fixed + (u64)p->parallel * unit + reserve;
+    u64 work = engine_suffix_arena(p) > 0 ? segment_work_bytes(engine_suffix_cap(p)) : 0;
+    u64 taken = fixed + (u64)p->parallel * unit + reserve + work;
     u64 most = model_shape()->ctx_max;
     if (taken >= p->board_bytes)
         return fail(ERR_CONFIG, "profile %s: board-gb pays for %llu MiB, but weights, buffers and "
@@ -126,6 +130,7 @@ enum err start_plan(const struct profile_row *profile)
     start.profile = *profile;
     struct model_setup setup;
     TRY(start_setup(&start.profile, &setup));
+    if (profile->corpus[0] != 0) TRY(corpus_size(profile->corpus, &start.profile.corpus_bytes));
     TRY(model_open(&setup));
     if (start.profile.draft == DRAFT_MTP && !model_shape()->draft)
         return fail(ERR_USAGE, "--draft mtp: %s has no draft head%s; off, lookup and auto need "
@@ -186,6 +191,10 @@ enum err start_arenas(void)
         decl[count++] = (struct arena_decl){
             .name = "responses", .space = SPACE_HOST, .kind = ARENA_EXTENTS,
             .cap_bytes = response_arena_bytes(p->response_bytes) };
+    if (engine_suffix_arena(p) > 0)
+        decl[count++] = (struct arena_decl){
+            .name = "suffix", .space = SPACE_HOST, .kind = ARENA_EXTENTS,
+            .cap_bytes = engine_suffix_arena(p) };
     TRY(arena_open(decl, count));
     start.arenas = true;
     TRY(arena_heap_open(arena_find("heap")));
@@ -286,24 +295,51 @@ static enum err check_room(void)
     return OK;
 }
 
+/* What the ids stand for: every piece and its kind. */
+static void hash_pieces(const struct vocab *v, u64 out[2])
+{
+    struct hash_state state;
+    hash_open(&state);
+    for (u32 id = 0; id < v->count; id++) {
+        struct vocab_piece piece = vocab_piece(v, id);
+        u32 head[2] = { piece.len, vocab_kind(v, id) };
+        hash_add(&state, head, sizeof head);
+        hash_add(&state, piece.bytes, piece.len);
+    }
+    hash_close(&state, out);
+}
+
+/* --corpus, when something reads it. */
+static enum err open_corpus(void)
+{
+    const struct profile_row *p = &start.profile;
+    if (p->corpus[0] == 0) return OK;
+    if (p->draft != DRAFT_LOOKUP && p->draft != DRAFT_AUTO)
+        return fail(ERR_USAGE, "--corpus %s: only --draft lookup and auto read it", p->corpus);
+    return corpus_open(p->corpus, p->corpus_bytes, start.tokenizer, forward_vocab());
+}
+
 enum err start_engine(void)
 {
     u32 eos_count;
-    u64 weights[2];
+    u64 weights[2], tokenizer[2];
     const struct ops *ops = model_ops();
     const u32 *eos = tokenizer_eos(start.tokenizer, &eos_count);
     weights_hash(weights);
+    hash_pieces(tokenizer_vocab(start.tokenizer), tokenizer);
     TRY(engine_open(&(struct engine_setup){
         .profile = &start.profile, .graph = &start.graph, .ctx = start.room.ctx_rows,
         .slot_count = start.room.slot_count,
         .guest_slots = engine_guest_slots(&start.profile), .table_arena = arena_find("tables"),
         .candidates = MIN(tokenizer_count(start.tokenizer), forward_vocab()),
         .eos = eos, .eos_count = eos_count, .cache_dir = start.profile.cache_dir,
-        .weights = weights, .backend = ops->name, .arithmetic_id = ops->arithmetic_id,
+        .weights = weights, .tokenizer = tokenizer, .backend = ops->name,
+        .arithmetic_id = ops->arithmetic_id,
         .io_threads = true,
     }));
     start.engine = true;
     stop_vocab(tokenizer_vocab(start.tokenizer));
+    TRY(open_corpus());
     return check_room();
 }
 

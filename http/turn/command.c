@@ -11,6 +11,7 @@
 #include "http/turn/pass.h"
 #include "http/turn/submit.h"
 #include "model/state.h"
+#include "tiers/suffix/lookup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,6 +211,36 @@ static void put_tiers(struct json_out *out)
     put_aside(&s, out);
 }
 
+/* The suffix store and the lookup over it. */
+static void put_suffix(struct json_out *out)
+{
+    struct suffix_log_counts c = suffix_log_counts();
+    struct lookup_counts l = lookup_counts();
+    const struct { const char *name; u64 value; } row[] = {
+        { "segments", c.segments }, { "sorted", c.sorted }, { "stored", c.stored },
+        { "tokens", c.ids }, { "bytes", c.bytes }, { "file_bytes", c.file_bytes },
+        { "memory_bytes", c.memory_bytes }, { "corpus_tokens", c.corpus },
+        { "requests", c.requests }, { "added", c.added }, { "repeated", c.repeated },
+        { "refused", c.refused }, { "forgotten", c.forgotten }, { "cleared", c.cleared },
+        { "yielded", c.yielded }, { "memory_refused", c.memory_refused }, { "builds", c.builds },
+        { "build_failed", c.build_failed }, { "found_at_start", c.found },
+        { "repaired_at_start", c.repaired }, { "bad_files", c.bad_files },
+        { "removed_at_start", c.removed }, { "write_failed", c.write_failed },
+        { "lookups", l.lookups }, { "hits", l.hits }, { "hits_live", l.live },
+        { "hits_stored", l.stored }, { "proposed", l.ids },
+    };
+    json_put_key(out, "suffix");
+    json_put_object(out);
+    json_put_key(out, "files");
+    json_put_bool(out, c.files);
+    for (u32 i = 0; i < COUNT_OF(row); i++) put_u64(out, row[i].name, row[i].value);
+    json_put_key(out, "build_ms");
+    json_put_f64(out, (f64)c.build_us / 1e3);
+    json_put_key(out, "build_ms_max");
+    json_put_f64(out, (f64)c.build_us_max / 1e3);
+    json_put_object_end(out);
+}
+
 static void put_nvme(struct json_out *out)
 {
     json_put_key(out, "nvme");
@@ -361,6 +392,7 @@ static void put_stats(const struct engine *e, struct json_out *out)
     json_put_object(out);
     put_tiers(out);
     put_nvme(out);
+    put_suffix(out);
     put_turns(e, out);
     put_drafts(out);
     json_put_key(out, "ledger");
@@ -386,7 +418,7 @@ enum { MEMORY_TIERS = COUNT_OF(memory_tier) };
 
 /* What was freed, a tier at a time; a conversation that was in none of them: all zeros. */
 static void put_cleared(u32 records, const u64 was[MEMORY_TIERS], const struct forget_counts *files,
-                        struct json_out *out)
+                        u64 suffix_bytes, struct json_out *out)
 {
     json_put_object(out);
     put_u64(out, "records", records);
@@ -403,17 +435,21 @@ static void put_cleared(u32 records, const u64 was[MEMORY_TIERS], const struct f
     }
     put_u64(out, "disk", files->disk_bytes);
     put_u64(out, "spill", files->spill_bytes);
+    put_u64(out, "suffix", suffix_bytes);
     json_put_object_end(out);
     json_put_object_end(out);
 }
 
 static enum err clear(struct engine *e, const struct command_row *row, struct json_out *out)
 {
-    static const struct { const char *name; u32 classes; bool disk, spill, response; } tiers[] = {
-        { "", TIER_CLEAR_ALL, true, true, true }, { "all", TIER_CLEAR_ALL, true, true, true },
+    static const struct { const char *name; u32 classes; bool disk, spill, response, suffix; }
+    tiers[] = {
+        { "", TIER_CLEAR_ALL, true, true, true, true },
+        { "all", TIER_CLEAR_ALL, true, true, true, true },
         { "resident", .classes = TIER_CLEAR_RESIDENT }, { "pin", .classes = TIER_CLEAR_PIN },
         { "park", .classes = TIER_CLEAR_PARK }, { "store", .classes = TIER_CLEAR_STORE },
         { "disk", .disk = true }, { "spill", .spill = true }, { "response", .response = true },
+        { "suffix", .suffix = true },
     };
     struct forget_counts files;
     u64 session[2], was[MEMORY_TIERS];
@@ -421,7 +457,7 @@ static enum err clear(struct engine *e, const struct command_row *row, struct js
     while (at < COUNT_OF(tiers) && strcmp(row->tier, tiers[at].name) != 0) at++;
     if (at == COUNT_OF(tiers))
         return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park, store, disk, "
-                    "spill or response", row->tier);
+                    "spill, response or suffix", row->tier);
     hash_128(row->session, strlen(row->session), session);
     const u64 *which = row->session[0] == 0 ? NULL : session;
     for (u32 i = 0; i < MEMORY_TIERS; i++) was[i] = memory_bytes(memory_tier[i].classes);
@@ -430,7 +466,8 @@ static enum err clear(struct engine *e, const struct command_row *row, struct js
     if (tiers[at].response) cleared += response_clear();        /* no session in it           */
     for (u32 slot = 0; slot < e->slot_count; slot++)
         if (e->slot_turn[slot] == NONE && resident_record(slot) == NONE) slot_drop(slot);
-    put_cleared(cleared, was, &files, out);
+    u64 suffix_bytes = tiers[at].suffix ? suffix_log_clear(which) : 0;
+    put_cleared(cleared, was, &files, suffix_bytes, out);
     e->check = true;
     return OK;
 }

@@ -2,6 +2,7 @@
 #include "http/turn/engine.h"
 
 #include "arena/base/clock.h"
+#include "arena/base/hash.h"
 #include "arena/base/log.h"
 #include "arena/table.h"
 #include "budget/dump.h"
@@ -43,6 +44,26 @@ static u32 logit_rows(const struct profile_row *profile, u32 slot_count)
     return MAX(slot_count, drafters_rows(profile, slot_count));
 }
 
+static bool looks_up(const struct profile_row *profile)
+{
+    return profile->draft == DRAFT_LOOKUP || profile->draft == DRAFT_AUTO;
+}
+
+u64 engine_suffix_cap(const struct profile_row *profile)
+{
+    return looks_up(profile) ? profile->suffix_store_bytes : 0;
+}
+
+static u64 corpus_bytes(const struct profile_row *profile)
+{
+    return looks_up(profile) ? profile->corpus_bytes : 0;
+}
+
+u64 engine_suffix_arena(const struct profile_row *profile)
+{
+    return segment_arena_bytes(engine_suffix_cap(profile), corpus_bytes(profile));
+}
+
 u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
                        u32 vocab, u32 block_rows, u32 grid_rows)
 {
@@ -51,6 +72,7 @@ u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_coun
     return turn_table_bytes(turn_rows) + ledger_table_bytes() +
            tier_table_bytes(&tiers, block_rows, grid_rows) +
            nvme_bytes(profile, ctx, tiers.record_cap) +
+           suffix_log_table_bytes(engine_suffix_cap(profile), corpus_bytes(profile), ctx) +
            response_table_bytes(profile->response_bytes) +
            2 * ctx * sizeof(u64) + slot_count * ctx * sizeof(u32) +
            (u64)logit_rows(profile, slot_count) * vocab * sizeof(f32) +
@@ -82,7 +104,8 @@ enum err engine_declare(struct budget_graph *g, const struct profile_row *profil
     };
     TRY(tier_declare(g, profile->resident_bytes, &caps, section_bytes, slot_count));
     TRY(pool_declare(g, profile->disk_bytes, profile->spill_bytes));
-    return response_declare(g, profile->response_bytes);
+    TRY(response_declare(g, profile->response_bytes));
+    return segment_declare(g, engine_suffix_arena(profile));
 }
 
 /* Off without a folder, and (not asked for) on a backend whose rows depend on their batch. */
@@ -106,6 +129,20 @@ static void open_nvme(const struct engine_setup *setup)
                          .row_bytes = state_shape()->block_bytes / state_shape()->block_rows },
             .spill_floor_bytes = p->spill_floor_bytes, .spill_rows_min = p->spill_min_tokens },
         .wake = submit_wake(), .threads = setup->io_threads });
+}
+
+/* The store writes by the NVMe tiers' writer: without them it is memory alone. */
+static enum err open_suffix(const struct engine_setup *setup, u32 vocab)
+{
+    static const u64 nothing[2];
+    const struct profile_row *p = setup->profile;
+    if (engine_suffix_arena(p) == 0) return OK;
+    struct suffix_log_setup log = {
+        .table_arena = setup->table_arena, .ctx = setup->ctx, .cap_bytes = engine_suffix_cap(p),
+        .vocab = vocab, .cache_dir = nvme_on() ? setup->cache_dir : "", .graph = setup->graph,
+        .wake = submit_wake(), .thread = setup->io_threads };
+    hash_put(setup->tokenizer != NULL ? setup->tokenizer : nothing, log.tokenizer);
+    return suffix_log_open(&log);
 }
 
 enum err engine_open(const struct engine_setup *setup)
@@ -141,6 +178,7 @@ enum err engine_open(const struct engine_setup *setup)
     TRY(response_open(setup->graph, table, setup->profile->response_bytes,
                       setup->profile->value_half_life_us));
     open_nvme(setup);
+    TRY(open_suffix(setup, e->vocab));
     ASSERT(forward_verify_rows() <= logit_rows(setup->profile, e->slot_count));
     drafters_open(setup->profile, setup->candidates);
     for (u32 slot = e->main_count; slot < e->slot_count; slot++)
@@ -281,7 +319,9 @@ void engine_keep_logits(f32 *rows) { engine.kept_logits = rows; }
 
 void engine_close(void)
 {
+    suffix_log_flush();
     nvme_close();
+    suffix_log_close();
     tier_close();
     response_close();
     for (u32 slot = 0; slot < engine.slot_count; slot++) slot_drop(slot);

@@ -18,6 +18,7 @@ struct engine_setup {
     const u32 *eos; u32 eos_count;
     const char *cache_dir;          /* of the NVMe tiers; NULL or "": off                     */
     const u64  *weights;            /* [2] hash, for the files' fingerprint                   */
+    const u64  *tokenizer;          /* [2] hash of what the ids stand for; NULL: zeros        */
     const char *backend;
     u32 arithmetic_id;
     bool io_threads;                /* false: passes read and write files (tests)             */
@@ -27,6 +28,10 @@ struct engine_setup {
  * turn_open(turn_rows), command_open and engine_open take together. */
 u64 engine_table_bytes(const struct profile_row *profile, u64 ctx, u32 slot_count, u32 turn_rows,
                        u32 vocab, u32 block_rows, u32 grid_rows);
+/* Bytes of arena `suffix` and of the store's cap that a profile asks for: none unless lookup may
+ * draft.  What the corpus file has must be in the profile. */
+u64 engine_suffix_arena(const struct profile_row *profile);
+u64 engine_suffix_cap(const struct profile_row *profile);
 /* Slots of the guests' that a profile asks for: 0 or 1. */
 u32 engine_guest_slots(const struct profile_row *profile);
 

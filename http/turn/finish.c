@@ -45,6 +45,15 @@ static void leave_slot(struct engine *e, struct turn_row *turn, u64 now_us)
     if (!turn->lost) nvme_turn_over(resident_record(slot), turn->hit.start, now_us);
 }
 
+/* What was read and written goes to the suffix store: all that was served, and the answer without
+ * the id that ended it. */
+static void keep_ids(struct engine *e, const struct turn_row *turn)
+{
+    if (turn->slot == NONE || turn->lost || turn->finish == FINISH_ERROR) return;
+    u64 count = turn->prompt_count + turn->generated - (turn->stop_id != NONE);
+    suffix_log_add(turn_ids(e, turn), MIN(count, e->ctx), submit_at(turn->submit)->session);
+}
+
 /* Where a served position stands in the ids as sent. */
 static u64 sent_pos(const struct replay *replay, u64 pos)
 {
@@ -106,6 +115,7 @@ static void finish(struct engine *e, u32 index)
     struct turn_row *turn = turn_at(index);
     u64 now_us = clock_us(), rows = turn->slot == NONE ? 0 : slot_row(turn->slot)->len;
     answer_over(e, turn);
+    keep_ids(e, turn);
     if (turn->slot != NONE) leave_slot(e, turn, now_us);
     fill_result(turn, rows, now_us);
     add_to_ledger(turn, now_us);

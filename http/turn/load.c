@@ -94,6 +94,7 @@ void load_pass(struct engine *e)
 {
     u64 now_us = clock_us();
     if (nvme_pass(now_us, load_busy())) e->moved = e->check = true;
+    if (suffix_log_pass(now_us)) e->moved = e->check = true;
     for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1)) {
         struct turn_row *turn = turn_at(i);
         if (turn->state != TURN_LOADING) continue;
@@ -142,6 +143,7 @@ void load_drain(struct engine *e)
     struct journal_drained drained;
     if (!nvme_on()) return;
     turn_memos();
+    suffix_log_flush();
     nvme_drain(clock_us() + e->set.profile->drain_write_us, &drained);
     log_line(LOG_LEVEL_INFO, "spill: %u conversations written, %u not reached", drained.saved,
              drained.missed);

@@ -13,6 +13,7 @@
 #include "model/slot.h"
 #include "tiers/nvme/nvme.h"
 #include "tiers/response.h"
+#include "tiers/suffix/log.h"
 #include "tiers/tier.h"
 
 enum turn_state { TURN_FREE, TURN_QUEUED, TURN_LOADING, TURN_PREFILL, TURN_DECODE, TURN_DONE,

@@ -127,7 +127,8 @@ u32 wants_victims(struct budget_record **records_out, struct budget_shares **sha
     *records_out = records;
     *shares_out = &shares;
     u32 count = tier_victims(records, COUNT_OF(records), &shares);
-    return count + response_victims(records + count, COUNT_OF(records) - count, clock_us());
+    count += response_victims(records + count, COUNT_OF(records) - count, clock_us());
+    return count + segment_victims(records + count, COUNT_OF(records) - count);
 }
 
 enum err wants_gate(const struct engine *e, enum budget_gate_kind kind, u64 turn,

@@ -403,7 +403,7 @@ TEST(commands_are_answered_between_passes)
     free(text);
     text = micro_command(COMMAND_CLEAR, "chat b", "");
     CHECK_STR(text, "{\"records\":0,\"bytes\":{\"resident\":0,\"pin\":0,\"park\":0,\"store\":0,"
-              "\"disk\":0,\"spill\":0}}");
+              "\"disk\":0,\"spill\":0,\"suffix\":0}}");
     free(text);
     text = micro_command(COMMAND_CLEAR, "chat a", "all");
     CHECK(strstr(text, "{\"records\":1,\"bytes\":{\"resident\":") == text);

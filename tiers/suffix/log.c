@@ -181,11 +181,18 @@ static void close_segment(u32 row)
     own.unsorted = true;
 }
 
+/* The segment that was written to may have been yielded. */
+static void drop_yielded(void)
+{
+    if (own.open != NONE && segment_at(own.open)->state != SEGMENT_OPEN) own.open = NONE;
+}
+
 /* A segment with room for a piece, or NONE. */
 static u32 writable(void)
 {
     u32 rows;
     u64 words = log_words(&rows);
+    drop_yielded();
     if (words + own.segment_words > own.cap_words || rows == SEGMENT_STORE) {
         bool full = own.open == NONE || words + WORDS_RECORD + PIECE_MIN > own.cap_words;
         if (full) forget_half();
@@ -337,6 +344,7 @@ u64 suffix_log_clear(const u64 session[2])
     u64 bytes = 0;
     if (!own.on) return 0;
     recent_clear(session);
+    drop_yielded();
     for (u32 row = segment_next(0); row != NONE; row = segment_next(row + 1))
         if (counts_in(row)) bytes += clear_row(row, session);
     return bytes;
@@ -347,6 +355,7 @@ struct suffix_log_counts suffix_log_counts(void)
     struct suffix_log_counts c = own.counts;
     for (u32 row = segment_next(0); own.on && row != NONE; row = segment_next(row + 1)) {
         const struct segment_row *r = segment_at(row);
+        if (r->corpus) c.corpus += r->ids;
         if (!counts_in(row)) continue;
         c.segments++;
         c.sorted += r->array.index != NONE;
@@ -355,6 +364,7 @@ struct suffix_log_counts suffix_log_counts(void)
         c.bytes += r->count * sizeof(u32);
         c.file_bytes += r->written * sizeof(u32);
     }
+    c.memory_bytes = own.on ? arena_row(arena_find("suffix"))->used_bytes : 0;
     c.yielded = segment_yielded();
     c.memory_refused = segment_refused();
     c.files = own.files;

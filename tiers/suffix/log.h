@@ -33,6 +33,7 @@ struct suffix_log_setup {
 struct suffix_log_counts {
     u64 segments, sorted, stored;       /* now; with an array; whose memory was yielded       */
     u64 ids, bytes, file_bytes;         /* in the log; 4 a word; known to be in files         */
+    u64 memory_bytes, corpus;           /* of all extents; ids of --corpus                    */
     u64 requests, added, repeated;      /* ids added; not added since a request before did    */
     u64 refused, forgotten, cleared;    /* ids: no memory; over the cap; by hand              */
     u64 yielded, memory_refused;        /* segments; gates                                    */

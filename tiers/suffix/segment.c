@@ -36,6 +36,12 @@ u64 segment_arena_bytes(u64 cap_bytes, u64 corpus_bytes)
            64 * (cap_bytes > 0 ? segment_words(cap_bytes) : SEGMENT_WORDS_MAX) + 4 * MIB;
 }
 
+u64 segment_work_bytes(u64 cap_bytes)
+{
+    u64 words = cap_bytes > 0 ? segment_words(cap_bytes) : SEGMENT_WORDS_MAX;
+    return words * (ARRAY_WORK_BYTES + sizeof(u32));
+}
+
 u64 segment_table_bytes(void)
 {
     return SEGMENT_ROWS * (sizeof(struct segment_row) + sizeof(struct segment_view)) + 2 * 64;
@@ -108,13 +114,19 @@ static void set_free(struct segment_row *r)
     *r = (struct segment_row){ .words = nothing, .chain = nothing, .array = nothing };
 }
 
+static bool yields(const struct segment_row *r)
+{
+    if ((r->state != SEGMENT_OPEN && r->state != SEGMENT_CLOSED) || r->holds > 0) return false;
+    return !own.files || r->corpus || r->written == r->count;
+}
+
 static u64 yield(void *owner, const u32 *records, u32 count)
 {
     u64 bytes = 0;
     (void)owner;
     for (u32 i = 0; i < count; i++) {
         struct segment_row *r = &own.row[records[i]];
-        ASSERT(r->state == SEGMENT_CLOSED && r->holds == 0 && !r->corpus);
+        ASSERT(yields(r));
         bytes += memory_bytes(r);
         own.yielded++;
         if (r->written < r->count) {    /* no file has it                                     */
@@ -382,10 +394,9 @@ u32 segment_victims(struct budget_record *out, u32 cap)
     u32 count = 0;
     for (u32 row = segment_next(0); row != NONE && count < cap; row = segment_next(row + 1)) {
         const struct segment_row *r = &own.row[row];
-        if (r->state != SEGMENT_CLOSED || r->holds > 0 || r->corpus) continue;
-        if (own.files && r->written < r->count) continue;
+        if (!yields(r)) continue;
         out[count++] = (struct budget_record){
-            .node = own.node, .record = row, .arena = own.arena, .freed_bytes = memory_bytes(r),
+            .node = own.node, .record = row, .arena = NONE, .freed_bytes = memory_bytes(r),
             .value = value_of(r->hits, 1, own.now_us - MIN(own.now_us, r->used_us),
                               (u64)VALUE_HALF_LIFE_S * HALF_LIFE_US, 1) };
     }

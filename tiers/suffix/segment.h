@@ -4,7 +4,7 @@
  * each place the one before it), a closed one gets an array from the builder and keeps its chain
  * until then.  Memory is extents of arena `suffix`, taken inside a gate of its own as a may-want of
  * node `suffix`: refused is a segment that is not searched, or ids that are not kept.  Under
- * pressure closed segments are yielded: their file stays.  What a thread still reads or writes is
+ * pressure segments are yielded: their file stays.  What a thread still reads or writes is
  * held; a segment that goes meanwhile is GONE until the last hold is dropped.  Engine thread. */
 #ifndef SUFFIX_SEGMENT_H
 #define SUFFIX_SEGMENT_H
@@ -55,6 +55,8 @@ struct segment_view {
 u64 segment_words(u64 cap_bytes);
 u64 segment_arena_bytes(u64 cap_bytes, u64 corpus_bytes);
 u64 segment_table_bytes(void);
+/* What a build takes for a moment; all else of the node may be yielded. */
+u64 segment_work_bytes(u64 cap_bytes);
 /* Node `suffix` under `caches`, arena `suffix`; live rows may take closed segments.  ERR_CONFIG. */
 MUST_USE enum err segment_declare(struct budget_graph *g, u64 arena_bytes);
 
@@ -93,8 +95,8 @@ u32  segment_views(const struct segment_view **out);
 void segment_hit(u32 row, u64 now_us);
 u32  segment_hash(const u32 *end);      /* of the three ids before `end`                      */
 
-/* What a gate may take of node `suffix`: closed segments that no thread has, and whose file, if
- * `files` are written, is whole. */
+/* What a gate may take of node `suffix`: segments that no thread has, and whose file, if `files`
+ * are written, is whole. */
 void segment_files(bool files);
 u32  segment_victims(struct budget_record *out, u32 cap);
 u64  segment_yielded(void);             /* segments so far                                    */
