@@ -20,7 +20,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { STORE_CTX = 8192, STORE_VOCAB = 5000, STORE_DAY = 86400 };
+#ifndef STORE_VOCAB_COUNT
+#define STORE_VOCAB_COUNT 5000
+#endif
+enum { STORE_CTX = 8192, STORE_VOCAB = STORE_VOCAB_COUNT, STORE_DAY = 86400 };
 
 struct store_setup {
     u64 cap_bytes, corpus_bytes;        /* 0: 48 * 64 words, 0                                */
@@ -80,7 +83,7 @@ static void store_arenas(void)
     store_shape.section[0] = (struct state_section){ .name = "S", .bytes = 256 };
     store_shape.view[0] = (struct state_view){ .name = "K", .planes = 1, .row_bytes = 24,
                                                .strip_bytes = 256 };
-    log_level_set(LOG_LEVEL_OFF);
+    log_level_set(getenv("STORE_LOG") != NULL ? LOG_LEVEL_DEBUG : LOG_LEVEL_OFF);
     space_host_granule(4096);
     budget_measure_fix(64 * GIB, 64 * GIB);
     state_declare(&store_shape, MIB, decl);

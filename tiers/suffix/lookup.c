@@ -5,7 +5,10 @@
 #include "tiers/suffix/array.h"
 #include "tiers/suffix/segment.h"
 
-enum { LANES = 16 };
+#include <string.h>
+
+enum { LANES = 32, LANE = 4 };
+typedef u32 lane __attribute__((vector_size(LANE * sizeof(u32))));
 
 struct place { const u32 *next; u64 left; };    /* the id that followed; ids from it on      */
 struct places {
@@ -34,12 +37,26 @@ static u32 agree(const u32 *a, const u32 *b, u32 most)
     return n;
 }
 
-/* Whether `id` is among LANES ids. */
-static bool among(const u32 *ids, u32 id)
+static lane four_of(const u32 *ids)
 {
-    u32 any = 0;
-    for (u32 i = 0; i < LANES; i++) any |= ids[i] == id;
-    return any != 0;
+    lane four;
+    memcpy(&four, ids, sizeof four);
+    return four;
+}
+
+/* Whether a place behind one of LANES ids has the last three ids of the context before it; two more
+ * ids stand before those.  Where a long context's lookup spends its time: three at once, since the
+ * last id alone (a blank, a line's end) is in every few lanes. */
+static bool among(const u32 *ids, const u32 *end)
+{
+    lane any = { 0 }, last = { end[-1], end[-1], end[-1], end[-1] };
+    lane second = { end[-2], end[-2], end[-2], end[-2] };
+    lane third = { end[-3], end[-3], end[-3], end[-3] };
+#pragma GCC unroll 8
+    for (u32 i = 0; i < LANES; i += LANE)
+        any |= (lane)(four_of(ids + i) == last) & (lane)(four_of(ids + i - 1) == second) &
+               (lane)(four_of(ids + i - 2) == third);
+    return (any[0] | any[1] | any[2] | any[3]) != 0;
 }
 
 /* The context's own ids, newest first: those before its last id, each with what follows it. */
@@ -49,11 +66,12 @@ static void search_live(struct places *p, const u32 *ids, u64 count)
     u32 last = end[-1], looked = 0;
     u64 at = count - 1;                         /* ids [0, at) may end a place                */
     while (at >= LOOKUP_MIN && looked < LOOKUP_PLACES) {        /* ends: at falls             */
-        if (at >= LANES && !among(ids + at - LANES, last)) {
-            at -= LANES;
+        bool whole = at >= LANES + LOOKUP_MIN;
+        u64 stop = whole ? at - LANES : 0;
+        if (whole && !among(ids + stop, end)) {
+            at = stop;
             continue;
         }
-        u64 stop = at >= LANES ? at - LANES : 0;
         for (; at > stop && at >= LOOKUP_MIN; at--) {
             if (ids[at - 1] != last) continue;
             u32 length = agree(ids + at, end, (u32)MIN(at, (u64)LOOKUP_MAX));

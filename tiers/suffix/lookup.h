@@ -20,7 +20,8 @@ enum {
     LOOKUP_MIN = 3, LOOKUP_MAX = 32,    /* ids of a match                                     */
     LOOKUP_VOTES = 128,                 /* places that vote                                   */
     LOOKUP_PLACES = 256,                /* places looked at in a source without an array      */
-    LOOKUP_LIVE = 262144,               /* newest ids of the live context that are searched   */
+    LOOKUP_LIVE = 131072,               /* newest ids of the live context that are searched:
+                                         * older ones are in the store since an earlier turn  */
 };
 
 /* The live context, with the sampled id that was not forwarded yet as its last.  Ids are below
