@@ -100,8 +100,8 @@ static void store_arenas(void)
     CHECK_OK(budget_graph_declare(&store_graph, &(struct budget_decl){
         .name = "kv", .parent = "live", .pool = POOL_BOARD, .node_class = CLASS_LIVE,
         .used = USED_HOLDER, .holder = HOLD_LIVE, .cap_bytes = UINT64_MAX }, NULL));
-    CHECK_OK(segment_declare(&store_graph, store_set.node_bytes > 0 ? store_set.node_bytes
-                                                                    : bytes));
+    CHECK_OK(suffix_log_declare(&store_graph, store_set.cap_bytes,
+                                store_set.node_bytes > 0 ? store_set.node_bytes : bytes));
     CHECK_OK(budget_graph_check(&store_graph));
     store_graph.verify = true;
 }

@@ -538,6 +538,7 @@ static enum err set(struct engine *e, const struct command_row *row, struct json
         return fail(ERR_CONFIG, "set nvme: its cap is those of disk, spill and others: set these");
     TRY(budget_graph_cap(g, node, cap));
     if (g->node[node].pool == POOL_NVME) nvme_caps();
+    suffix_log_caps();
     TRY(take_over(e, node, &plan));
     u64 used = g->node[node].used_bytes;
     int bytes = snprintf(line, sizeof line, "%s: cap %s%s, %llu bytes used%s; given up: %u records,"

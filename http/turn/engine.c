@@ -105,7 +105,7 @@ enum err engine_declare(struct budget_graph *g, const struct profile_row *profil
     TRY(tier_declare(g, profile->resident_bytes, &caps, section_bytes, slot_count));
     TRY(pool_declare(g, profile->disk_bytes, profile->spill_bytes));
     TRY(response_declare(g, profile->response_bytes));
-    return segment_declare(g, engine_suffix_arena(profile));
+    return suffix_log_declare(g, engine_suffix_cap(profile), engine_suffix_arena(profile));
 }
 
 /* Off without a folder, and (not asked for) on a backend whose rows depend on their batch. */

@@ -118,6 +118,36 @@ TEST(files_are_for_their_owner_alone_and_hold_ids_not_text)
     store_remove_folder();
 }
 
+TEST(the_log_follows_its_node_of_pool_nvme_while_it_runs)
+{
+    store_new_folder();
+    store_open(&(struct store_setup){ .cap_bytes = CAP, .files = true });
+    add_all();
+    u32 node = budget_graph_find(&store_graph, "suffix-log");
+    struct budget_node *n = &store_graph.node[node];
+    CHECK_EQ(n->count_bytes, suffix_log_counts().file_bytes);
+    CHECK_EQ(n->cap_bytes, CAP);
+    CHECK_OK(budget_graph_cap(&store_graph, node, 4096));
+    suffix_log_caps();
+    store_write();
+    CHECK(suffix_log_counts().bytes <= 4096 && suffix_log_counts().bytes > 2000);
+    CHECK_EQ(n->count_bytes, suffix_log_counts().file_bytes);
+    CHECK(known(REQUESTS - 1) >= 8);
+    suffix_log_add(request(40), LENGTH, alice);
+    CHECK(suffix_log_counts().bytes <= 4096 && known(40) >= 8);
+    CHECK_OK(budget_graph_cap(&store_graph, node, 0));
+    suffix_log_caps();
+    suffix_log_add(request(41), LENGTH, alice);
+    store_write();
+    CHECK_EQ(suffix_log_counts().bytes + n->count_bytes, 0);
+    CHECK_OK(budget_graph_cap(&store_graph, node, CAP));
+    suffix_log_caps();
+    suffix_log_add(request(42), LENGTH, alice);
+    CHECK(known(42) >= 8);
+    store_close();
+    store_remove_folder();
+}
+
 /* ------------------------------------------------------------------ kills and faults */
 
 /* A process that reads, adds, closes segments, clears, forgets.  Whether it had files. */

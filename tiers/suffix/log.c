@@ -18,6 +18,7 @@ static struct {
     struct suffix_log_setup set;
     char folder[FILE_PATH_BYTES];
     u64 cap_words, segment_words, last_number;
+    u32 node;                           /* suffix-log, or NONE                                */
     u32 open;                           /* segment that is written to, or NONE                */
     u32 fails;
     u64 doomed[SEGMENT_ROWS];           /* numbers of files that go, not yet queued           */
@@ -28,6 +29,16 @@ static struct {
     struct suffix_log_counts counts;
 } own;
 
+enum err suffix_log_declare(struct budget_graph *g, u64 cap_bytes, u64 arena_bytes)
+{
+    const char *parent = budget_graph_find(g, "nvme") == NONE ? NULL : "nvme";
+    TRY(segment_declare(g, arena_bytes));
+    if (cap_bytes == 0) return OK;
+    return budget_graph_declare(g, &(struct budget_decl){
+        .name = "suffix-log", .parent = parent, .pool = POOL_NVME, .node_class = CLASS_CACHE,
+        .used = USED_COUNT, .cap_bytes = cap_bytes }, NULL);
+}
+
 u64 suffix_log_table_bytes(u64 cap_bytes, u64 corpus_bytes, u64 ctx)
 {
     if (cap_bytes + corpus_bytes == 0) return 0;
@@ -35,6 +46,16 @@ u64 suffix_log_table_bytes(u64 cap_bytes, u64 corpus_bytes, u64 ctx)
 }
 
 /* ------------------------------------------------------------------ files */
+
+/* What node `suffix-log` is charged. */
+static void count_files(void)
+{
+    u64 words = 0;
+    if (own.node == NONE) return;
+    for (u32 row = segment_next(0); own.files && row != NONE; row = segment_next(row + 1))
+        if (segment_at(row)->state != SEGMENT_GONE) words += segment_at(row)->written;
+    budget_graph_count(own.set.graph, own.node, words * sizeof(u32));
+}
 
 static void files_off(const char *why)
 {
@@ -118,6 +139,7 @@ void suffix_log_written(const struct writer_answer *answer)
     if (own.files && own.fails == FAILS_MAX) files_off("writes failed again and again");
     if (failed) write_later();
     if (!gone && !failed) flush(answer->owner);
+    count_files();
 }
 
 /* ------------------------------------------------------------------ forgetting */
@@ -146,6 +168,7 @@ static void forget(u32 row)
     if (r->written > 0 || r->writing > 0 || r->state == SEGMENT_STORED) doom(r->number);
     if (own.open == row) own.open = NONE;
     segment_forget(row);
+    count_files();
 }
 
 static u32 oldest(void)
@@ -169,6 +192,20 @@ static void forget_half(void)
         own.counts.forgotten += segment_at(row)->ids;
         forget(row);
         rows--;
+    }
+}
+
+void suffix_log_caps(void)
+{
+    u32 rows;
+    if (!own.on || own.node == NONE) return;
+    u64 cap = own.set.graph->node[own.node].cap_bytes;
+    own.cap_words = cap < SUFFIX_LOG_CAP_MIN ? 0 : cap / sizeof(u32);
+    if (own.cap_words < 2 * own.segment_words) own.cap_words = 0;
+    while (log_words(&rows) > own.cap_words) {          /* ends: one row less each time       */
+        u32 row = oldest();
+        own.counts.forgotten += segment_at(row)->ids;
+        forget(row);
     }
 }
 
@@ -209,7 +246,7 @@ static u32 writable(void)
 void suffix_log_add(const u32 *ids, u64 count, const u64 session[2])
 {
     u32 rows;
-    if (!own.on || own.cap_words == 0) return;
+    if (!own.on || own.cap_words == 0) return;      /* off, or its cap was taken away         */
     own.counts.requests++;
     u64 at = recent_add(ids, count, session);
     own.counts.repeated += at;
@@ -347,6 +384,7 @@ u64 suffix_log_clear(const u64 session[2])
     drop_yielded();
     for (u32 row = segment_next(0); row != NONE; row = segment_next(row + 1))
         if (counts_in(row)) bytes += clear_row(row, session);
+    count_files();
     return bytes;
 }
 
@@ -433,7 +471,7 @@ enum err suffix_log_open(const struct suffix_log_setup *setup)
 {
     memset(&own, 0, sizeof own);
     own.set = *setup;
-    own.open = NONE;
+    own.open = own.node = NONE;
     own.work = own.array = (extent_id){ NONE, 0 };
     own.cap_words = setup->cap_bytes / sizeof(u32);
     own.segment_words = segment_words(setup->cap_bytes);
@@ -444,12 +482,14 @@ enum err suffix_log_open(const struct suffix_log_setup *setup)
     TRY(recent_open(setup->table_arena, setup->ctx));
     TRY(builder_open(setup->wake, setup->thread));
     own.on = true;
+    own.node = budget_graph_find(setup->graph, "suffix-log");
     if (own.cap_words == 0 || setup->cache_dir[0] == 0) return OK;
     own.files = true;
     segment_files(true);
     u32 rows;
     if (open_files() != OK) files_off(err_last()->text);
     if (log_words(&rows) > own.cap_words) forget_half();
+    count_files();
     log_line(LOG_LEVEL_INFO, "suffix store: %llu ids in %u segments", (ull)own.counts.found, rows);
     return OK;
 }
@@ -457,6 +497,7 @@ enum err suffix_log_open(const struct suffix_log_setup *setup)
 void suffix_log_close(void)
 {
     if (!own.on) return;
+    if (own.node != NONE) budget_graph_count(own.set.graph, own.node, 0);
     builder_close();
     segment_give(&own.work);
     segment_give(&own.array);

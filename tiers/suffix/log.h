@@ -43,6 +43,9 @@ struct suffix_log_counts {
     bool files;                         /* the log is written                                 */
 };
 
+/* Node `suffix` (segment.h) and, under `nvme`, `suffix-log`: bytes in files; its cap is the log's,
+ * also while running.  ERR_CONFIG. */
+MUST_USE enum err suffix_log_declare(struct budget_graph *g, u64 cap_bytes, u64 arena_bytes);
 u64  suffix_log_table_bytes(u64 cap_bytes, u64 corpus_bytes, u64 ctx);
 /* After nvme_open, whose writer it uses.  ERR_FULL, ERR_MEMORY, ERR_IO: off; nothing is held. */
 MUST_USE enum err suffix_log_open(const struct suffix_log_setup *setup);
@@ -59,6 +62,9 @@ bool suffix_log_pass(u64 now_us);
 void suffix_log_written(const struct writer_answer *answer);
 /* Queues everything that no file has. */
 void suffix_log_flush(void);
+/* The cap of node `suffix-log` may have changed: what is over it goes.  Under 4,096 bytes nothing
+ * is kept. */
+void suffix_log_caps(void);
 /* Forgets a session's ids, or with NULL the whole log; bytes freed.  Segments whose memory was
  * yielded go whole: nobody knows here whose they are. */
 u64  suffix_log_clear(const u64 session[2]);
