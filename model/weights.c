@@ -401,6 +401,17 @@ const struct ops_matrix *weights_matrix(u32 layer, enum family_role role)
     return &w->matrix;
 }
 
+u32 weights_next(u32 at, const struct ops_matrix **matrix_out, enum family_role *role_out)
+{
+    for (; at < table.count; at++) {
+        if (table.row[at].what.form != FORM_MATRIX) continue;
+        *matrix_out = &table.row[at].matrix;
+        *role_out = (enum family_role)table.row[at].what.role;
+        return at + 1;
+    }
+    return NONE;
+}
+
 const f32 *weights_vector(u32 layer, enum family_role role)
 {
     const struct weight_row *w = row_of(layer, role);

@@ -35,6 +35,9 @@ void weights_close(void);
 
 /* A packed matrix of a layer (layer_count: of none; family_draft_layer: of the draft head). */
 const struct ops_matrix *weights_matrix(u32 layer, enum family_role role);
+/* The packed matrix at or after place `at` (0: the first) and its role; the place behind it, or
+ * NONE when there is none left.  As they lie in memory. */
+u32 weights_next(u32 at, const struct ops_matrix **matrix_out, enum family_role *role_out);
 /* An f32 vector, or taps [rows, 4]. */
 const f32 *weights_vector(u32 layer, enum family_role role);
 /* The embedding table in its mapped file, row-major, and its type. */

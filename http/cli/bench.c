@@ -1,7 +1,9 @@
 /* http/cli/bench.c - times the forward pass as the engine drives it: chunks, rounds, a resume.
  *
- * No server, no tiers: one slot, random ids.  Rates are wall time of the whole call, logits of the
- * last row included. */
+ * No server, no tiers, no draft head: one slot, random ids.  Rates are wall time of the whole call,
+ * logits of the last row included.  The roofline stands beside them, probed in the same run: the
+ * multiplications the level's product unit can do on all threads, and the bytes that the weights'
+ * own memory gives.  A share is what the model needs at its rate, over the probe. */
 #include "http/cli/bench.h"
 
 #include <stdio.h>
@@ -20,14 +22,17 @@
 
 enum {
     PREFILL_CAP = 3, DECODE_ROWS = 64, DECODE_QUICK_ROWS = 24, DECODE_FROM = 512,
-    PEAK_ROWS = 512, PEAK_ROUNDS = 3, MARGIN_ROWS = 512,
+    PEAK_ROWS = 512, PEAK_ROUNDS = 3, MARGIN_ROWS = 512, PROBE_ROUNDS = 2000, PROBE_REPEATS = 5,
 };
 static const u32 PREFILLS[PREFILL_CAP] = { 512, 2048, 8192 };
 
 struct figures {
     u32 prefill_count;
     f64 prefill[PREFILL_CAP];           /* tokens a second                                    */
-    f64 decode, resume_ms, peak_gflops, read_gb;
+    f64 decode, decode_long, resume_ms, peak_gflops, read_gb;
+    u32 long_rows;                      /* rows in place where decode_long began              */
+    f64 probe_gflops, probe_read_gb;    /* what this machine can                              */
+    f64 terms, bytes;                   /* of all layers' products for a row; read for a row  */
 };
 
 static f64 seconds_since(u64 from_us) { return (f64)MAX(clock_us() - from_us, 1) * 1e-6; }
@@ -38,6 +43,7 @@ static enum err open_model(const struct profile_row *p, u64 ctx)
     struct model_setup setup;
     struct arena_decl decl[MODEL_DECL_CAP];
     TRY(start_setup(p, &setup));
+    setup.draft = MODEL_DRAFT_OFF;
     TRY(model_open(&setup));
     const struct state_shape *layout = model_layout();
     u64 blocks = ctx / layout->block_rows + 4;
@@ -79,16 +85,25 @@ static enum err measure_prefill(struct figures *f, const u32 *ids, f32 *logits)
     return OK;
 }
 
-static enum err measure_decode(struct figures *f, const u32 *ids, u32 rows, f32 *logits)
+/* Behind the rows that are in place. */
+static enum err decode_here(const u32 *ids, u32 rows, f32 *logits, f64 *rate_out)
 {
     u32 slot = 0;
-    slot_drop(0);
-    TRY(forward_all(ids, DECODE_FROM, logits));
-    TRY(slot_grow(0, DECODE_FROM + rows));
+    TRY(slot_grow(0, slot_row(0)->len + rows));
     u64 from = clock_us();
     for (u32 i = 0; i < rows; i++) TRY(forward_step(&slot, ids + i, 1, logits));
-    f->decode = rows / seconds_since(from);
+    *rate_out = rows / seconds_since(from);
     return OK;
+}
+
+/* Behind the longest prefill, and behind a short one. */
+static enum err measure_decode(struct figures *f, const u32 *ids, u32 rows, f32 *logits)
+{
+    f->long_rows = (u32)slot_row(0)->len;
+    TRY(decode_here(ids, rows, logits, &f->decode_long));
+    slot_drop(0);
+    TRY(forward_all(ids, DECODE_FROM, logits));
+    return decode_here(ids, rows, logits, &f->decode);
 }
 
 /* Sections saved, loaded again, one row forwarded: what a turn costs whose prompt is all cached. */
@@ -140,6 +155,25 @@ static enum err measure_read(struct figures *f, u8 *x, u8 *y, u8 *work)
     return OK;
 }
 
+/* The best of a few: a probe says what the machine can, not what it did just now. */
+static void measure_probes(struct figures *f)
+{
+    const struct ops_matrix *w;
+    enum family_role role;
+    for (u32 at = weights_next(0, &w, &role); at != NONE; at = weights_next(at, &w, &role)) {
+        f->terms += role == ROLE_HEAD ? 0.0 : (f64)w->n * w->k;
+        f->bytes += (f64)w->packed_bytes;
+    }
+    for (u32 i = 0; i < PROBE_REPEATS; i++) {
+        u64 from = clock_us(), done = cpu_probe(PROBE_ROUNDS);
+        f->probe_gflops = MAX(f->probe_gflops, (f64)done / seconds_since(from) * 1e-9);
+        from = clock_us();
+        for (u32 at = weights_next(0, &w, &role); at != NONE; at = weights_next(at, &w, &role))
+            (void)cpu_probe_read(w->packed, w->packed_bytes);
+        f->probe_read_gb = MAX(f->probe_read_gb, f->bytes / seconds_since(from) * 1e-9);
+    }
+}
+
 static enum err measure(struct figures *f, bool quick)
 {
     const struct model_shape *s = model_shape();
@@ -163,6 +197,7 @@ static enum err measure(struct figures *f, bool quick)
     if (err == OK) err = measure_resume(f, ids, logits);
     if (err == OK) err = measure_peak(f, x, y, work);
     if (err == OK) err = measure_read(f, x, y, work);
+    if (err == OK) measure_probes(f);
     arena_heap_free(ids);
     arena_heap_free(logits);
     arena_heap_free(x);
@@ -172,29 +207,68 @@ static enum err measure(struct figures *f, bool quick)
 }
 
 /* ---------------------------------------------------------------- printing */
+static f64 share(f64 part, f64 whole) { return whole > 0 ? part / whole : 0; }
+
+static f64 prefill_share(const struct figures *f, u32 i)
+{
+    return share(2e-9 * f->terms * f->prefill[i], f->probe_gflops);
+}
+
+static f64 decode_share(const struct figures *f, f64 rate)
+{
+    return share(1e-9 * f->bytes * rate, f->probe_read_gb);
+}
+
+static void put_figure(struct json_out *out, const char *key, f64 value)
+{
+    json_put_key(out, key);
+    json_put_f64(out, value);
+}
+
+/* {"512": value, ...} */
+static void put_by_count(struct json_out *out, const char *key, const u32 *counts,
+                         const f64 *values, u32 count)
+{
+    char word[16];
+    json_put_key(out, key);
+    json_put_object(out);
+    for (u32 i = 0; i < count; i++) {
+        snprintf(word, sizeof word, "%u", counts[i]);
+        put_figure(out, word, values[i]);
+    }
+    json_put_object_end(out);
+}
+
+static void put_roofline(struct json_out *out, const struct figures *f)
+{
+    const u32 rows[] = { DECODE_FROM, f->long_rows };
+    f64 prefill[PREFILL_CAP];
+    for (u32 i = 0; i < f->prefill_count; i++) prefill[i] = prefill_share(f, i);
+    json_put_key(out, "roofline");
+    json_put_object(out);
+    put_figure(out, "probe_gflops", f->probe_gflops);
+    put_figure(out, "probe_read_gb_per_s", f->probe_read_gb);
+    put_figure(out, "products_share", share(f->peak_gflops, f->probe_gflops));
+    put_by_count(out, "prefill_share", PREFILLS, prefill, f->prefill_count);
+    put_by_count(out, "decode_share", rows, (f64[]){ decode_share(f, f->decode),
+                                                    decode_share(f, f->decode_long) }, 2);
+    json_put_object_end(out);
+}
+
 static enum err print_json(const struct figures *f)
 {
     struct json_out out = { 0 };
-    char word[16];
     json_put_object(&out);
     json_put_key(&out, "model");
     json_put_cstr(&out, model_name());
-    json_put_key(&out, "prefill_tokens_per_s");
-    json_put_object(&out);
-    for (u32 i = 0; i < f->prefill_count; i++) {
-        snprintf(word, sizeof word, "%u", PREFILLS[i]);
-        json_put_key(&out, word);
-        json_put_f64(&out, f->prefill[i]);
-    }
-    json_put_object_end(&out);
-    json_put_key(&out, "decode_tokens_per_s");
-    json_put_f64(&out, f->decode);
-    json_put_key(&out, "resume_ms");
-    json_put_f64(&out, f->resume_ms);
-    json_put_key(&out, "peak_gflops");
-    json_put_f64(&out, f->peak_gflops);
-    json_put_key(&out, "read_gb_per_s");
-    json_put_f64(&out, f->read_gb);
+    put_by_count(&out, "prefill_tokens_per_s", PREFILLS, f->prefill, f->prefill_count);
+    put_figure(&out, "decode_tokens_per_s", f->decode);
+    put_by_count(&out, "decode_tokens_per_s_after", (u32[]){ DECODE_FROM, f->long_rows },
+                 (f64[]){ f->decode, f->decode_long }, 2);
+    put_figure(&out, "resume_ms", f->resume_ms);
+    put_figure(&out, "peak_gflops", f->peak_gflops);
+    put_figure(&out, "read_gb_per_s", f->read_gb);
+    put_roofline(&out, f);
     json_put_key(&out, "threads");
     json_put_u64(&out, model_ops()->thread_count);
     json_put_key(&out, "level");
@@ -216,11 +290,17 @@ static void print_table(const struct figures *f)
     printf("%s, level %s, %u threads\n", model_name(), model_ops()->level,
            model_ops()->thread_count);
     for (u32 i = 0; i < f->prefill_count; i++)
-        printf("prefill %5u tokens %10.1f tokens/s\n", PREFILLS[i], f->prefill[i]);
-    printf("decode %25.1f tokens/s\n", f->decode);
-    printf("resume %25.2f ms\n", f->resume_ms);
-    printf("products, %u rows %15.1f GFLOP/s\n", PEAK_ROWS, f->peak_gflops);
-    printf("products, 1 row %16.1f GB/s of weights\n", f->read_gb);
+        printf("prefill %5u tokens %10.1f tokens/s %6.1f %% of the probed GFLOP/s\n", PREFILLS[i],
+               f->prefill[i], 100 * prefill_share(f, i));
+    printf("decode after %5u %12.1f tokens/s %6.1f %% of the probed GB/s\n", DECODE_FROM, f->decode,
+           100 * decode_share(f, f->decode));
+    printf("decode after %5u %12.1f tokens/s %6.1f %%\n", f->long_rows, f->decode_long,
+           100 * decode_share(f, f->decode_long));
+    printf("resume %24.2f ms\n", f->resume_ms);
+    printf("products, %u rows %13.1f GFLOP/s  %6.1f %%\n", PEAK_ROWS, f->peak_gflops,
+           100 * share(f->peak_gflops, f->probe_gflops));
+    printf("products, 1 row %15.1f GB/s of weights\n", f->read_gb);
+    printf("probe, this machine %11.1f GFLOP/s, %.1f GB/s\n", f->probe_gflops, f->probe_read_gb);
 }
 
 enum err bench_run(const struct options *o)

@@ -29,6 +29,7 @@ enum {
     PRODUCT_TILES = 8,                  /* tiles of 16 columns a task                          */
     PRODUCT_STREAM_ROWS = 12,           /* up to here a task is one long run of weights        */
     PROBE_TASKS = 8,                    /* a thread                                            */
+    READ_TASK_BYTES = 256 * 1024, READ_AHEAD_BYTES = 4096,
     WORK_NORM = 4, WORK_FUNCTION = 24,  /* rough fused steps of a value: norm; exp and more    */
     PRODUCT_BLOCK_BYTES = 512 * 1024,   /* activations a row block holds: half of L2           */
 };
@@ -205,6 +206,29 @@ u64 cpu_probe(u32 rounds)
     if (cpu.level->probe)
         threads_run(probe_task, &job, threads_count() * PROBE_TASKS, THREADS_WORK_LEAST);
     return atomic_load(&job.done);
+}
+
+struct read_job { const u8 *bytes; u64 count; _Atomic u64 sum; };
+
+static void read_task(const void *owner, u32 task, u32 worker)
+{
+    struct read_job *job = (struct read_job *)(uintptr_t)owner;
+    u64 lo = (u64)task * READ_TASK_BYTES, hi = MIN(lo + READ_TASK_BYTES, job->count), sum = 0;
+    (void)worker;
+    for (u64 at = lo; at + 64 <= hi; at += 64) {
+        u64 word[8];
+        __builtin_prefetch(job->bytes + at + READ_AHEAD_BYTES);
+        memcpy(word, job->bytes + at, sizeof word);
+        for (u32 i = 0; i < 8; i++) sum += word[i];
+    }
+    atomic_fetch_add(&job->sum, sum);
+}
+
+u64 cpu_probe_read(const u8 *bytes, u64 count)
+{
+    struct read_job job = { .bytes = bytes, .count = count };
+    threads_run(read_task, &job, pieces(count, READ_TASK_BYTES), THREADS_WORK_LEAST + count);
+    return atomic_load(&job.sum);
 }
 
 /* ---- rows and values ------------------------------------------------------------------------- */

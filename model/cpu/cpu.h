@@ -20,6 +20,9 @@ bool cpu_has_level(const char *level);
 /* The open level's product unit at its best, on all threads: `rounds` of level.h's probe each in
  * some tasks a thread.  Multiplications and additions done; 0: this level has no probe. */
 u64 cpu_probe(u32 rounds);
+/* Reads [bytes, bytes + count) once on all threads, in order and with prefetch, as a product of one
+ * row does, and computes next to nothing: what the memory gives.  A sum, so that it is read. */
+u64 cpu_probe_read(const u8 *bytes, u64 count);
 /* Name of level `i` of this build, the best first; NULL past the last. */
 const char *cpu_level_name(u32 i);
 

@@ -57,6 +57,12 @@ assert set(o["prefill_tokens_per_s"]) == {"512", "2048"}
 for k in ("decode_tokens_per_s", "resume_ms", "peak_gflops", "read_gb_per_s", "threads"):
     assert o[k] > 0, k
 assert "scalar" in o["levels"]
+assert set(o["decode_tokens_per_s_after"]) == {"512", "2048"}
+roof = o["roofline"]
+for k in ("probe_gflops", "probe_read_gb_per_s", "products_share"):
+    assert roof[k] > 0, k
+assert set(roof["prefill_share"]) == {"512", "2048"} and all(0 < x for x in roof["prefill_share"].values())
+assert set(roof["decode_share"]) == {"512", "2048"} and all(0 < x for x in roof["decode_share"].values())
 PY
 then ok; else bad "bench's object"; fi
 for word in run bench tiny; do
