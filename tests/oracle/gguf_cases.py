@@ -7,6 +7,7 @@ Writes OUT.gguf, OUT/ (safetensors F32 holding what the blocks decode to, in che
 OUT/logits.f32 (the oracle's logits of 40 rows on it, then what bf16 rounding costs it itself). --wide makes SOURCE first: a tiny checkpoint
 whose rows are whole blocks of 256.
 
+KIND RANDOM-TYPE: every matrix as random blocks of TYPE (Q8_0 where its rows are no whole blocks), nothing else: sizes, not numbers.
 gguf_cases.py --blocks DIR writes random blocks TYPE.bin and what they decode to, TYPE.f32.
 """
 import argparse
@@ -104,6 +105,15 @@ def split(source, out, count=3):
         G.write(f"{out}-{i + 1:05d}-of-{count:05d}.gguf", (kv if i == 0 else []) + more, part)
 
 
+def sized(source, out, ty, rng):
+    kv, tensors = converted(source, qwen35_ref.read_safetensors(source))
+    of = lambda a: ty if a.shape[-1] % G.TYPES[ty][1] == 0 else "Q8_0"
+    tensors = [(n, t if t == "F32" else of(a), a) for n, t, a in tensors]
+    encode, G.encode = G.encode, lambda t, a: random_blocks(t, a.size, 0.02, rng) if t == ty else encode(t, a)
+    G.write(out + ".gguf", kv, tensors)
+    G.encode = encode
+
+
 def blocks(out, rng, count=4000):
     os.makedirs(out, exist_ok=True)
     for ty, size in BLOCKS.items():
@@ -136,6 +146,8 @@ if __name__ == "__main__":
         blocks(a.blocks, np.random.default_rng(3))
     elif a.kind == "SPLIT":
         split(a.source, a.out)
+    elif a.kind.startswith("RANDOM-"):
+        sized(a.source, a.out, a.kind[7:], np.random.default_rng(4))
     else:
         if a.wide:
             wide(a.source)
