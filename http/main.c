@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "http/cli/bench.h"
+#include "http/cli/cache.h"
 #include "http/cli/mem.h"
 #include "http/cli/run.h"
 #include "http/cli/serve.h"
@@ -16,6 +17,7 @@ static const struct {
 } words[] = {
     { WORD_SERVE, serve_run },
     { WORD_MEM, mem_run },
+    { WORD_CACHE, cache_run },
     { WORD_RUN, run_run },
     { WORD_BENCH, bench_run },
     { WORD_TINY, tiny_run },

@@ -28,7 +28,7 @@ static const struct profile_key flags[] = {
     { "seed", "run", KEY_COUNT64, FIELD(seed), 0, 0, 0x1p62, NULL, "", "default: a fresh one" },
     { "max-tokens", "run", KEY_COUNT64, FIELD(max_tokens), 0, 0, 0x1p32, NULL, "0",
       "0 = to the context's end" },
-    { "json", "run,bench", KEY_SWITCH, FIELD(json), 0, 0, 0, NULL, "off", "one JSON object" },
+    { "json", "run,bench,cache", KEY_SWITCH, FIELD(json), 0, 0, 0, NULL, "off", "one JSON object" },
     { "quick", "bench", KEY_SWITCH, FIELD(quick), 0, 0, 0, NULL, "off", "fewer repetitions" },
     { "family", "tiny", KEY_TEXT, FIELD(family), 0, 0, 0, NULL, "qwen3_5", "model type" },
     { "layers", "tiny", KEY_COUNT32, FIELD(layers), 0, 0, 1024, NULL, "0", "0 = tiny's own" },
@@ -37,6 +37,13 @@ static const struct profile_key flags[] = {
     { "mtp", "tiny", KEY_SWITCH, FIELD(tiny_mtp), 0, 0, 0, NULL, "off", "with a draft head" },
     { "url", "mem", KEY_TEXT, FIELD(url), 0, 0, 0, NULL, "http://127.0.0.1:8080",
       "the server asked" },
+    { "url", "cache", KEY_TEXT, FIELD(server), 0, 0, 0, NULL, "",
+      "the cache folder of this server; without it: --cache-dir" },
+    { "session", "cache", KEY_TEXT, FIELD(session), 0, 0, 0, NULL, "",
+      "clear: this chat alone, by the id its client sends or the id that ls prints" },
+    { "tier", "cache", KEY_TEXT, FIELD(tier), 0, 0, 0, NULL, "all",
+      "clear: disk, spill or all; of a server any of its tiers" },
+    { "yes", "cache", KEY_SWITCH, FIELD(yes), 0, 0, 0, NULL, "off", "clear: do not ask" },
     { "format", "mem", KEY_WORD, FIELD(format), 0, 0, 0,
       "tree|json|msgpack|dot|folded", "tree", "what is printed" },
 };
@@ -73,6 +80,11 @@ static const struct word words[WORD_COUNT] = {
         "  holdfast mem --url http://127.0.0.1:8090 --format json\n"
         "  holdfast mem set anchors 512MiB       or none; of the disk also disk-unused-s 3d, "
         "disk-free-gb, spill-free-gb, nvme-write-gb-day\n" },
+    [WORD_CACHE] = { "cache", "what lies in a cache folder: lists, shows, checks or clears it",
+        "", "cache-dir,admin-key-file,api-key-file",
+        "ls | show ID | verify | clear [flags]",
+        "  holdfast cache ls\n"
+        "  holdfast cache clear --session my-chat --url http://127.0.0.1:8080\n" },
     [WORD_HELP] = { "help", "", "", "", "", "" },
     [WORD_VERSION] = { "version", "", "", "", "", "" },
 };
@@ -282,11 +294,13 @@ static enum err flag_value(int argc, char **argv, int *at, const struct argument
 
 static enum err take_path(struct options *o, const struct word *w, const char *text)
 {
-    if (o->word != WORD_TINY && o->word != WORD_MEM)
+    if (o->word != WORD_TINY && o->word != WORD_MEM && o->word != WORD_CACHE)
         return fail(ERR_USAGE, "%s takes flags only, not \"%.80s\"", w->name, text);
     if (o->word == WORD_MEM && o->path_count == 3)
         return fail(ERR_USAGE, "mem takes `set NODE CAP` or `diff A B`; \"%.80s\" is one too many",
                     text);
+    if (o->word == WORD_CACHE && o->path_count == 2)
+        return fail(ERR_USAGE, "cache takes one action; \"%.80s\" is one too many", text);
     if (o->word == WORD_TINY && o->path_count == 1)
         return fail(ERR_USAGE, "tiny takes one folder; \"%.80s\" is one too many", text);
     if (strlen(text) >= PROFILE_PATH_BYTES)
@@ -383,6 +397,31 @@ static enum err read_mem(struct options *o)
     return fail(ERR_USAGE, "%s", err_last()->text);
 }
 
+/* `ls`, `show ID`, `verify` or `clear`; afterwards path[0] is the id. */
+static enum err read_cache(struct options *o)
+{
+    static const char *const actions[] = { "ls", "show", "verify", "clear" };
+    static const char *const later[] = { "export", "import" };
+    u32 at = 0;
+    if (o->path_count == 0) return fail(ERR_USAGE, "cache needs ls, show ID, verify or clear");
+    for (u32 i = 0; i < COUNT_OF(later); i++)
+        if (strcmp(o->path[0], later[i]) == 0)
+            return fail(ERR_USAGE, "cache %s is not part of this version", later[i]);
+    while (at < COUNT_OF(actions) && strcmp(o->path[0], actions[at]) != 0) at++;
+    if (at == COUNT_OF(actions))
+        return fail(ERR_USAGE, "cache: no action \"%.40s\"; the nearest is %s", o->path[0],
+                    profile_nearest(o->path[0], actions, COUNT_OF(actions)));
+    o->cache_action = (enum cache_action)at;
+    if ((at == CACHE_SHOW) != (o->path_count == 2))
+        return fail(ERR_USAGE, at == CACHE_SHOW ? "cache show needs an ID that ls prints"
+                                                : "cache %s takes flags only", actions[at]);
+    bool clears = o->session[0] != 0 || strcmp(o->tier, "all") != 0 || o->yes;
+    if (clears && at != CACHE_CLEAR)
+        return fail(ERR_USAGE, "--session, --tier and --yes belong to cache clear");
+    memmove(o->path[0], o->path[1], sizeof o->path[0]);
+    return OK;
+}
+
 /* The user's cache folder where neither a flag nor the profile names one; "" without a home. */
 static void default_folder(struct options *o)
 {
@@ -402,7 +441,8 @@ static void choose_folder(struct options *o)
     const struct profile_key *keys = profile_keys(&count);
     while (keys[at].offset != offsetof(struct profile_row, cache_dir)) at++;
     if (strcmp(o->profile.cache_dir, "off") == 0) o->profile.cache_dir[0] = 0;
-    else if (o->profile.line[at] == 0 && o->word == WORD_SERVE) default_folder(o);
+    else if (o->profile.line[at] == 0 &&
+             (o->word == WORD_SERVE || o->word == WORD_CACHE)) default_folder(o);
 }
 
 enum err options_parse(int argc, char **argv, struct options *o)
@@ -425,6 +465,7 @@ enum err options_parse(int argc, char **argv, struct options *o)
     if (o->think && o->no_think)
         return fail(ERR_USAGE, "--think and --no-think exclude each other");
     if (o->word == WORD_MEM) TRY(read_mem(o));
+    if (o->word == WORD_CACHE) TRY(read_cache(o));
     if (o->word == WORD_TINY && o->path_count == 0)
         return fail(ERR_USAGE, "tiny needs a folder: holdfast tiny DIR");
     return OK;

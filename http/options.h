@@ -12,10 +12,12 @@
 #include "budget/profile.h"
 
 enum options_word {
-    WORD_SERVE, WORD_RUN, WORD_BENCH, WORD_TINY, WORD_MEM, WORD_HELP, WORD_VERSION, WORD_COUNT
+    WORD_SERVE, WORD_RUN, WORD_BENCH, WORD_TINY, WORD_MEM, WORD_CACHE, WORD_HELP, WORD_VERSION,
+    WORD_COUNT
 };
 enum mem_format { MEM_TREE, MEM_JSON, MEM_MSGPACK, MEM_DOT, MEM_FOLDED };
 enum mem_action { MEM_SHOW, MEM_SET, MEM_DIFF };
+enum cache_action { CACHE_LS, CACHE_SHOW, CACHE_VERIFY, CACHE_CLEAR };
 enum { OPTIONS_PATH_CAP = 4 };
 
 struct options {
@@ -50,6 +52,13 @@ struct options {
     u32  format;                        /* enum mem_format                                       */
     enum mem_action action;             /* set: path[0] = node, cap_bytes; diff: path[0], [1]    */
     u64  cap_bytes;                     /* UINT64_MAX: none                                      */
+
+    /* cache */
+    enum cache_action cache_action;     /* show: path[0] = the id                                */
+    char server[PROFILE_TEXT_BYTES];    /* --url; "": the folder itself                          */
+    char session[PROFILE_TEXT_BYTES];   /* clear: "" = all                                       */
+    char tier[PROFILE_WORD_BYTES];
+    bool yes;
 };
 
 /* argv[1] is the word (none or --help: WORD_HELP; --version).  Loads the profile, applies flags,

@@ -459,6 +459,11 @@ static enum err clear(struct engine *e, const struct command_row *row, struct js
         return fail(ERR_NOT_FOUND, "clear: no tier \"%s\"; all, resident, pin, park, store, disk, "
                     "spill, response or suffix", row->tier);
     hash_128(row->session, strlen(row->session), session);
+    char name[MANIFEST_NAME_BYTES];
+    u64 id[2];                          /* as `holdfast cache ls` prints it, if that is one   */
+    snprintf(name, sizeof name, "m-%.32s", row->session);
+    if (nvme_on() && strlen(row->session) == 32 && manifest_name_parse(name, id) &&
+        spill_session(id) != NONE) memcpy(session, id, sizeof session);
     const u64 *which = row->session[0] == 0 ? NULL : session;
     for (u32 i = 0; i < MEMORY_TIERS; i++) was[i] = memory_bytes(memory_tier[i].classes);
     nvme_clear(tiers[at].disk, tiers[at].spill, which, &files);

@@ -168,7 +168,7 @@ TEST(an_open_address_needs_keys_or_an_explicit_no_auth)
 TEST(help_lists_flags_with_units_defaults_and_two_examples_but_no_hooks)
 {
     static char text[16384];
-    static const char *const words[] = { "serve", "run", "bench", "tiny", "mem" };
+    static const char *const words[] = { "serve", "run", "bench", "tiny", "mem", "cache" };
     for (u32 i = 0; i < COUNT_OF(words); i++) {
         char line[32], example[32];
         snprintf(line, sizeof line, "%s --help", words[i]);

@@ -203,7 +203,7 @@ static enum err bytes_in(const char *folder, u64 *out)
     return OK;
 }
 
-static enum err look_at(const char *root, const char *name, struct fingerprint_other *out)
+enum err fingerprint_look(const char *root, const char *name, struct fingerprint_other *out)
 {
     struct fingerprint_about about;
     char folder[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
@@ -233,7 +233,7 @@ static enum err list_others(const struct fingerprint *f, struct fingerprint_othe
     while (*count < FINGERPRINT_OTHERS && file_list_next(&list)) {
         struct fingerprint_other other;
         if (!is_hex_name(list.name) || strcmp(list.name, own_name) == 0) continue;
-        if (look_at(f->root, list.name, &other) != OK) continue;
+        if (fingerprint_look(f->root, list.name, &other) != OK) continue;
         u32 at = (*count)++;
         for (; at > 0 && out[at - 1].used_s > other.used_s; at--) out[at] = out[at - 1];
         out[at] = other;

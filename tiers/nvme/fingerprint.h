@@ -68,6 +68,10 @@ enum { FINGERPRINT_UNUSED_S = 7 * 86400, FINGERPRINT_OTHERS = 64 };
 bool fingerprint_goes(const struct fingerprint_other *other, const struct fingerprint *f,
                       u64 now_s, u64 need_bytes);
 
+/* One folder of a cache folder, by its name.  ERR_IO. */
+MUST_USE enum err fingerprint_look(const char *root, const char *name,
+                                   struct fingerprint_other *out);
+
 struct fingerprint_swept {
     u32 folders, count;                 /* removed; kept: other [count], unused longest first */
     u64 bytes, kept_bytes;

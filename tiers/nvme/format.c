@@ -136,20 +136,41 @@ void format_seal(u8 page[FILE_PAGE_BYTES])
     memcpy(page + offsetof(struct format_head, head_crc), &crc, sizeof crc);
 }
 
-enum err format_check(const struct state_shape *shape, const u8 fingerprint[16],
-                      const u8 page[FILE_PAGE_BYTES], u64 file_bytes, struct format_head *out)
+enum err format_look(const u8 page[FILE_PAGE_BYTES], u64 file_bytes, struct format_head *out)
 {
-    struct format_head head, want;
+    struct format_head head;
     memcpy(&head, page, sizeof head);
     if (memcmp(head.magic, magic, sizeof magic) != 0) return fail(ERR_FORMAT, "not a piece file");
     if (head.version != FORMAT_VERSION)
         return fail(ERR_FORMAT, "version %u, expected %u", head.version, FORMAT_VERSION);
     if (head.head_crc != head_crc_of(page))
         return fail(ERR_CRC, "head: crc %08x, not %08x", head_crc_of(page), head.head_crc);
-    if (memcmp(head.fingerprint, fingerprint, 16) != 0)
-        return fail(ERR_FORMAT, "the fingerprint is another model's");
     if (head.kind == FORMAT_NONE || head.kind >= FORMAT_KIND_COUNT)
         return fail(ERR_FORMAT, "kind %u", head.kind);
+    u64 parts = ALIGN_UP(head.part_count * sizeof(struct format_part), FILE_PAGE_BYTES);
+    bool good = head.hi > head.lo && head.hi - head.lo == head.key_count &&
+                head.part_count > 0 && head.part_count <= FORMAT_PART_CAP &&
+                head.part_offset == FILE_PAGE_BYTES &&
+                head.key_offset == head.part_offset + parts &&
+                head.data_offset == head.key_offset +
+                                    ALIGN_UP(head.key_count * sizeof(u64), FILE_PAGE_BYTES) &&
+                head.data_bytes > 0 && head.data_bytes < head.file_bytes &&
+                head.file_bytes == head.data_offset + head.data_bytes;
+    if (!good) return fail(ERR_FORMAT, "its sizes do not fit each other");
+    if (file_bytes != head.file_bytes)
+        return fail(ERR_FORMAT, "%llu bytes long, expected %llu", (ull)file_bytes,
+                    (ull)head.file_bytes);
+    *out = head;
+    return OK;
+}
+
+enum err format_check(const struct state_shape *shape, const u8 fingerprint[16],
+                      const u8 page[FILE_PAGE_BYTES], u64 file_bytes, struct format_head *out)
+{
+    struct format_head head, want;
+    TRY(format_look(page, file_bytes, &head));
+    if (memcmp(head.fingerprint, fingerprint, 16) != 0)
+        return fail(ERR_FORMAT, "the fingerprint is another model's");
     u64 g = shape->grid_rows;
     bool rows_good = head.lo % g == 0 && head.hi > head.lo && head.hi - head.lo <= g &&
                      (head.kind != FORMAT_CHUNK || head.hi == head.lo + g) &&
@@ -163,9 +184,6 @@ enum err format_check(const struct state_shape *shape, const u8 fingerprint[16],
                       head.data_offset == want.data_offset && head.data_bytes == want.data_bytes &&
                       head.file_bytes == want.file_bytes;
     if (!sizes_good) return fail(ERR_FORMAT, "sizes are not those of this model's state");
-    if (file_bytes != head.file_bytes)
-        return fail(ERR_FORMAT, "%llu bytes long, expected %llu", (ull)file_bytes,
-                    (ull)head.file_bytes);
     *out = head;
     return OK;
 }

@@ -82,6 +82,10 @@ void format_crc(struct format_part *part, u32 count, const u8 *from, u64 at, u64
 /* The head's crc into its page. */
 void format_seal(u8 page[FILE_PAGE_BYTES]);
 
+/* A head page by itself, for somebody without the model: magic, version, crc, kind, sizes that fit
+ * each other.  ERR_FORMAT, ERR_CRC. */
+MUST_USE enum err format_look(const u8 page[FILE_PAGE_BYTES], u64 file_bytes,
+                              struct format_head *out);
 /* A head page against the shape and the fingerprint: magic, version, crc, every size.  ERR_FORMAT,
  * ERR_CRC say which.  `file_bytes` is the file's length. */
 MUST_USE enum err format_check(const struct state_shape *shape, const u8 fingerprint[16],
