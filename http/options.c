@@ -42,7 +42,7 @@ static const struct profile_key flags[] = {
     { "session", "cache", KEY_TEXT, FIELD(session), 0, 0, 0, NULL, "",
       "clear: this chat alone, by the id its client sends or the id that ls prints" },
     { "tier", "cache", KEY_TEXT, FIELD(tier), 0, 0, 0, NULL, "all",
-      "clear: disk, spill or all; of a server any of its tiers" },
+      "clear: disk, spill, suffix or all; of a server any of its tiers" },
     { "yes", "cache", KEY_SWITCH, FIELD(yes), 0, 0, 0, NULL, "off", "clear: do not ask" },
     { "format", "mem", KEY_WORD, FIELD(format), 0, 0, 0,
       "tree|json|msgpack|dot|folded", "tree", "what is printed" },

@@ -7,6 +7,7 @@
 #include "http/chat/session.h"
 #include "http/cli/cachelist.h"
 #include "http/cli/client.h"
+#include "tiers/suffix/folder.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,8 @@ static enum err list(const char *root, const struct models *m, bool as_json)
 {
     struct json_out json = { 0 };
     struct cachelist_sum sum = { 0 };
+    u64 log_bytes = 0;
+    if (file_exists(root)) TRY(suffix_folder_bytes(root, &log_bytes));
     if (as_json) {
         json_put_object(&json);
         json_put_key(&json, "folder");
@@ -65,13 +68,16 @@ static enum err list(const char *root, const struct models *m, bool as_json)
         catalog_close(&c);
     }
     if (!as_json) {
-        printf("%u models, %u conversations, %u disk anchors, %u chunks, %.1f MiB\n", sum.models,
-               sum.talks, sum.anchors, sum.chunks, (f64)sum.bytes / 0x1p20);
+        printf("%u models, %u conversations, %u disk anchors, %u chunks, %.1f MiB; suffix log %.1f"
+               " MiB\n", sum.models, sum.talks, sum.anchors, sum.chunks,
+               (f64)sum.bytes / 0x1p20, (f64)log_bytes / 0x1p20);
         return OK;
     }
     json_put_array_end(&json);
     json_put_key(&json, "bytes");
     json_put_u64(&json, sum.bytes);
+    json_put_key(&json, "suffix_bytes");
+    json_put_u64(&json, log_bytes);
     json_put_object_end(&json);
     return print_json(&json);
 }
@@ -194,15 +200,19 @@ static enum err confirm(const struct options *o, const char *where)
     return OK;
 }
 
-/* The session's hash: of the id its client sends, or the id that ls prints, if that is known. */
-static bool known_session(const struct catalog *c, const char *text, u64 out[2])
+/* Hashes a session's text may stand for: of the id its client sends, or the id that ls prints. */
+static u32 hashes_of(const char *text, u64 hash[2][2])
 {
     char name[MANIFEST_NAME_BYTES];
-    u64 hash[2][2];
     session_hash(text, strlen(text), hash[0]);
     snprintf(name, sizeof name, "m-%.32s", text);
-    bool id = strlen(text) == 32 && manifest_name_parse(name, hash[1]);
-    for (u32 k = 0; k < 1u + id; k++) {
+    return 1u + (strlen(text) == 32 && manifest_name_parse(name, hash[1]));
+}
+
+static bool known_session(const struct catalog *c, const char *text, u64 out[2])
+{
+    u64 hash[2][2];
+    for (u32 k = 0, count = hashes_of(text, hash); k < count; k++) {
         memcpy(out, hash[k], sizeof hash[k]);
         for (u32 i = 0; i < c->talk_count; i++)
             if (memcmp(c->talk[i].manifest.session, out, sizeof hash[k]) == 0) return true;
@@ -212,21 +222,47 @@ static bool known_session(const struct catalog *c, const char *text, u64 out[2])
     return false;
 }
 
-static enum err print_cleared(const struct options *o, u64 disk, u64 spill, u64 entries)
+/* What a clear of a folder is of, and what it freed. */
+struct clearing {
+    bool disk, spill, suffix;
+    bool known;                         /* something was there                                */
+    u64  disk_bytes, spill_bytes, suffix_bytes, entries;
+};
+
+static enum err clear_log(const char *root, const struct options *o, struct clearing *sum)
+{
+    struct folder_cleared one;
+    bool all = o->session[0] == 0;
+    u64 hash[2][2];
+    u32 *work = arena_heap_alloc(FOLDER_WORK_BYTES);
+    if (work == NULL) return fail(ERR_MEMORY, "no memory to clear the suffix log");
+    enum err err = OK;
+    for (u32 k = 0, count = all ? 1 : hashes_of(o->session, hash); err == OK && k < count; k++) {
+        err = suffix_folder_clear(root, all ? NULL : hash[k], work, &one);
+        if (err != OK) break;
+        sum->suffix_bytes += one.bytes;
+        sum->known = sum->known || one.ids > 0;
+    }
+    arena_heap_free(work);
+    return err;
+}
+
+static void print_cleared(const struct options *o, const struct clearing *s)
 {
     if (o->json)
-        printf("{\"conversations\":%llu,\"bytes\":{\"disk\":%llu,\"spill\":%llu}}\n",
-               (ull)entries, (ull)disk, (ull)spill);
-    else printf("disk   %llu bytes freed\nspill  %llu bytes freed, %llu conversations\n",
-                (ull)disk, (ull)spill, (ull)entries);
-    return OK;
+        printf("{\"conversations\":%llu,\"bytes\":{\"disk\":%llu,\"spill\":%llu,"
+               "\"suffix\":%llu}}\n",
+               (ull)s->entries, (ull)s->disk_bytes, (ull)s->spill_bytes, (ull)s->suffix_bytes);
+    else printf("disk   %llu bytes freed\nspill  %llu bytes freed, %llu conversations\n"
+                "suffix %llu bytes freed\n", (ull)s->disk_bytes, (ull)s->spill_bytes,
+                (ull)s->entries, (ull)s->suffix_bytes);
 }
 
 static enum err clear_models(const char *root, const struct models *m, const struct options *o,
-                             bool disk, bool spill)
+                             struct clearing *sum)
 {
-    struct catalog_cleared sum = { 0 }, one;
-    bool all = o->session[0] == 0, known = all;
+    struct catalog_cleared one;
+    bool all = o->session[0] == 0, disk = sum->disk, spill = sum->spill;
     for (u32 i = 0; i < m->count; i++) {
         struct catalog c;
         char folder[FILE_PATH_BYTES];
@@ -237,37 +273,43 @@ static enum err clear_models(const char *root, const struct models *m, const str
         u64 left = c.rest_bytes;
         catalog_close(&c);
         TRY(err);
-        known = known || here;
+        sum->known = sum->known || here;
         if (!here) continue;
-        sum.disk_bytes += one.disk_bytes;
-        sum.spill_bytes += one.spill_bytes;
-        sum.entries += one.entries;
+        sum->disk_bytes += one.disk_bytes;
+        sum->spill_bytes += one.spill_bytes;
+        sum->entries += one.entries;
         if (!all || !disk || !spill) continue;          /* nothing is left to stand there     */
         TRY(file_join(root, m->name[i], folder));
         TRY(file_remove_folder(folder));
-        sum.disk_bytes += left;
+        sum->disk_bytes += left;
     }
-    if (!known)
-        return fail(ERR_NOT_FOUND, "nothing is known of session %.200s in %s", o->session, root);
-    return print_cleared(o, sum.disk_bytes, sum.spill_bytes, sum.entries);
+    return OK;
 }
 
 static enum err clear_folder(const char *root, const struct models *m, const struct options *o)
 {
-    bool all = strcmp(o->tier, "all") == 0, disk = all || strcmp(o->tier, "disk") == 0;
-    bool spill = all || strcmp(o->tier, "spill") == 0;
+    bool all = strcmp(o->tier, "all") == 0;
+    struct clearing s = { .disk = all || strcmp(o->tier, "disk") == 0,
+                          .spill = all || strcmp(o->tier, "spill") == 0,
+                          .suffix = all || strcmp(o->tier, "suffix") == 0,
+                          .known = o->session[0] == 0 };
     int lock = -1;
-    if (!disk && !spill)
-        return fail(ERR_USAGE, "clear --tier %s: a folder has disk, spill and all; other tiers are "
-                    "a server's: say --url", o->tier);
+    if (!s.disk && !s.spill && !s.suffix)
+        return fail(ERR_USAGE, "clear --tier %s: a folder has disk, spill, suffix and all; other "
+                    "tiers are a server's: say --url", o->tier);
     if (!file_exists(root)) return fail(ERR_NOT_FOUND, "there is no cache folder %s", root);
     TRY(confirm(o, root));
     enum err err = fingerprint_lock(root, &lock);
     if (err == ERR_FULL) return fail(err, "%s: say --url to clear it there", err_last()->text);
     TRY(err);
-    err = clear_models(root, m, o, disk, spill);
+    if (s.disk || s.spill) err = clear_models(root, m, o, &s);
+    if (err == OK && s.suffix) err = clear_log(root, o, &s);
     file_close(lock);
-    return err;
+    TRY(err);
+    if (!s.known)
+        return fail(ERR_NOT_FOUND, "nothing is known of session %.200s in %s", o->session, root);
+    print_cleared(o, &s);
+    return OK;
 }
 
 /* ------------------------------------------------------------------ a server */

@@ -34,7 +34,11 @@ def ask(s, session, text):
 
 
 def files():
-    return sorted(os.path.join(d, f) for d, _, names in os.walk(ROOT) for f in names if f[1] == "-")
+    return sorted(os.path.join(d, f) for d, _, names in os.walk(ROOT) for f in names if f[1] == "-" and f[0] in "acmt")
+
+
+def ids():
+    return [f for d, _, names in os.walk(ROOT) for f in names if f[:2] == "s-"]
 
 
 rc, out, err = cache("ls")
@@ -66,6 +70,7 @@ with Server(FLAGS, home=home) as s:
     t.check(rc == 1 and "nobody" in err, f"an unknown session of a server: {rc} {out} {err}")
     t.check(s.stop() == 0, "the server ends")
 
+t.check(parsed("ls")["suffix_bytes"] > 0, "the suffix log is listed")
 listed = parsed("ls")
 model = listed["models"][0]
 t.check(len(model["conversations"]) == 2 and all(c["whole"] for c in model["conversations"]), f"ls: {model}")
@@ -133,7 +138,8 @@ rc, out, err = cache("clear", "--tier", "spill", "--yes")
 t.check(rc == 0 and not any(os.path.basename(f)[0] in "mt" for f in files()), f"the spill alone: {rc} {out} {err} {files()}")
 rc, out, err = cache("clear", "--yes", "--json")
 t.check(rc == 0 and json.loads(out)["bytes"]["disk"] > 0 and files() == [], f"all of it: {rc} {out} {err} {files()}")
-t.check(os.listdir(ROOT) == ["LOCK"], f"a tidy folder: {os.listdir(ROOT)}")
+t.check(ids() == [], f"ids are text: the suffix log is empty too: {ids()}")
+t.check(all(f == "LOCK" or f[:4] == "ids-" for f in os.listdir(ROOT)), f"a tidy folder: {os.listdir(ROOT)}")
 subprocess.run(["rm", "-rf", home])
 sys.exit(t.close())
 PYTHON
