@@ -1,6 +1,9 @@
 /* arena/holders.c - counts by class; the lowest class that holds is charged. */
 #include "arena/holders.h"
 
+const char *const holders_word[HOLD_COUNT] = { "live", "anchor", "stash", "pin", "park", "store",
+                                               "writing" };
+
 /* Moves the unit's bytes from what it was charged to, to what it is charged to now. */
 static void move(enum holder before, enum holder after, struct holders_bytes *sum, u64 unit_bytes)
 {

@@ -1,7 +1,6 @@
 /* arena/holders.h - who holds a unit, by class; the highest class (lowest number) is charged.
  *
- * Pure.  Classes are numbers here; the budget names them (live > anchor > stash > pin > park >
- * store > writing).  A unit without holders is free. */
+ * Pure.  live > anchor > stash > pin > park > store > writing.  A unit without holders is free. */
 #ifndef ARENA_HOLDERS_H
 #define ARENA_HOLDERS_H
 
@@ -13,6 +12,7 @@ enum holder {                           /* the order is the order of charging   
     HOLD_LIVE, HOLD_ANCHOR, HOLD_STASH, HOLD_PIN, HOLD_PARK, HOLD_STORE, HOLD_WRITING,
     HOLD_COUNT
 };
+extern const char *const holders_word[HOLD_COUNT];
 
 struct holders { u16 count[HOLD_COUNT]; u16 reserved; };        /* one unit's                 */
 static_assert(sizeof(struct holders) == 16 && HOLD_COUNT == 7, "two words; beside each block");

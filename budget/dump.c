@@ -17,9 +17,6 @@ static const char *const pool_words[POOL_COUNT] = { "board", "nvme" };
 static const char *const kind_words[ARENA_KIND_COUNT] = {
     "blocks", "slots", "extents", "table", "scratch", "heap",
 };
-static const char *const holder_words[HOLD_COUNT] = {
-    "live", "anchor", "stash", "pin", "park", "store", "writing",
-};
 static const char *const gate_words[GATE_KIND_COUNT] = { "admit", "grow", "start", "set", "keep" };
 
 static const char *const format_words[DUMP_FORMAT_COUNT] = {
@@ -96,7 +93,7 @@ static void json_node(const struct budget_graph *g, const struct budget_node *n,
     put_word(out, "parent", n->parent == NONE ? NULL : g->node[n->parent].name);
     put_word(out, "pool", pool_words[n->pool]);
     put_word(out, "class", class_words[n->node_class]);
-    put_word(out, "holder", n->used_kind == USED_HOLDER ? holder_words[n->holder] : NULL);
+    put_word(out, "holder", n->used_kind == USED_HOLDER ? holders_word[n->holder] : NULL);
     put_field(out, "used_bytes", n->used_bytes);
     put_limit(out, "cap_bytes", n->cap_bytes);
     put_field(out, "reserve_bytes", n->reserve_bytes);
@@ -128,7 +125,7 @@ static void json_arena(const struct arena_row *row, u64 free, struct json_out *o
     json_put_key(out, "held_bytes");
     json_put_object(out);
     for (u32 i = 0; i < HOLD_COUNT; i++)
-        if (row->held.bytes[i] > 0) put_field(out, holder_words[i], row->held.bytes[i]);
+        if (row->held.bytes[i] > 0) put_field(out, holders_word[i], row->held.bytes[i]);
     json_put_object_end(out);
     json_put_object_end(out);
 }
@@ -236,7 +233,7 @@ static void dump_json(const struct budget_graph *g, const struct picture *p, str
     json_put_array(out);
     for (u32 i = 0; i < HOLD_COUNT; i++) {
         json_put_object(out);
-        put_word(out, "class", holder_words[i]);
+        put_word(out, "class", holders_word[i]);
         put_field(out, "records", g->kept[i].records);
         put_field(out, "rows", g->kept[i].rows);
         json_put_object_end(out);
@@ -354,7 +351,7 @@ static void dump_tree(const struct budget_graph *g, const struct picture *p, str
           amount(p->limit).text);
     for (u32 i = 0; i < HOLD_COUNT; i++)
         if (g->kept[i].records > 0)
-            put_f(out, "records: %-8s %6llu of %llu rows\n", holder_words[i],
+            put_f(out, "records: %-8s %6llu of %llu rows\n", holders_word[i],
                   (ull)g->kept[i].records, (ull)g->kept[i].rows);
     tree_gates(g, out);
 }

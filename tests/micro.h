@@ -197,7 +197,7 @@ static void micro_open(const struct micro_setup *setup)
         .slot_count = s->slot_count, .guest_slots = s->guest,
         .table_arena = tables, .candidates = micro.vocab - 16,
         .eos = &micro.eos, .eos_count = 1, .cache_dir = s->cache_dir,
-        .weights = (const u64[2]){ s->weights, 1 }, .backend = "cpu",
+        .weights = (const u64[2]){ s->weights, 1 }, .backend = model_ops()->name,
         .arithmetic_id = model_ops()->arithmetic_id + s->arithmetic }));
     micro.logits = calloc((u64)s->slot_count * micro.vocab, sizeof *micro.logits);
     engine_keep_logits(micro.logits);

@@ -1,6 +1,7 @@
 /* tests/skew.c - products whose bits depend on the number of rows. */
 #include "tests/skew.h"
 
+#include "model/backend.h"
 #include "model/maths.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #ifndef TESTS_SKEW_H
 #define TESTS_SKEW_H
 
-#include "model/ops.h"
+struct ops;                             /* model/ops.h */
 
 /* `ops` of an opened CPU backend becomes the skewed one: product, name, row_invariant false. */
 void skew_wrap(struct ops *ops);

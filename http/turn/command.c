@@ -8,6 +8,7 @@
 #include "arena/table.h"
 #include "budget/dump.h"
 #include "http/turn/ledger.h"
+#include "http/turn/off.h"
 #include "http/turn/pass.h"
 #include "http/turn/submit.h"
 #include "model/state.h"
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMMAND_LEDGER_TAIL = 16, COMMAND_DRAFT_TAIL = 32 };
+enum { COMMAND_LEDGER_TAIL = 16, COMMAND_DRAFT_TAIL = 32, COMMAND_RECORDS = 32 };
 
 static struct command_row *rows;
 static _Atomic u32 pushed_count;
@@ -82,18 +83,25 @@ static void put_u64(struct json_out *out, const char *key, u64 value)
     json_put_u64(out, value);
 }
 
+static void put_session(struct json_out *out, u64 session)
+{
+    char text[20];
+    snprintf(text, sizeof text, "%016llx", (ull)session);
+    json_put_key(out, "session");
+    json_put_cstr(out, text);
+}
+
 static void put_ledger_row(struct json_out *out, const struct ledger_row *r)
 {
-    char session[20];
-    snprintf(session, sizeof session, "%016llx", (ull)r->session);
     json_put_object(out);
     put_u64(out, "turn", r->number);
-    json_put_key(out, "session");
-    json_put_cstr(out, session);
+    put_session(out, r->session);
     json_put_key(out, "source");
     json_put_cstr(out, turn_source_word[r->source]);
     json_put_key(out, "served");
     json_put_cstr(out, turn_served_word[r->served]);
+    json_put_key(out, "guest");
+    json_put_bool(out, r->guest);
     put_u64(out, "prompt", r->prompt);
     put_u64(out, "cached", r->cached);
     put_u64(out, "forwarded", r->forwarded);
@@ -171,6 +179,71 @@ static void put_aside(const struct tier_stats *s, struct json_out *out)
     put_u64(out, "yielded", r.yielded);
     put_u64(out, "refused", r.refused);
     json_put_object_end(out);
+}
+
+/* What keeps a tier from serving; empty when all do. */
+static void put_off(const struct engine *e, struct json_out *out)
+{
+    struct off_row row[OFF_TIERS];
+    off_tiers(e, row);
+    json_put_key(out, "off");
+    json_put_array(out);
+    for (u32 i = 0; i < OFF_TIERS; i++) {
+        if (row[i].why[0] == 0) continue;
+        json_put_object(out);
+        json_put_key(out, "tier");
+        json_put_cstr(out, row[i].tier);
+        json_put_key(out, "why");
+        json_put_cstr(out, row[i].why);
+        json_put_object_end(out);
+    }
+    json_put_array_end(out);
+}
+
+static void put_record(u32 record, struct json_out *out)
+{
+    const struct record_row *r = record_at(record);
+    struct anchor_list list = record_anchors(record);
+    json_put_object(out);
+    put_session(out, r->session[0]);
+    json_put_key(out, "held_as");
+    json_put_cstr(out, holders_word[r->class]);
+    put_u64(out, "rows", record_rows(record));
+    put_u64(out, "hits", r->hits);
+    json_put_key(out, "anchors");
+    json_put_array(out);
+    for (u32 i = 0; i < anchors_count(&list); i++) {
+        const struct anchor_row *anchor = &list.row[i];
+        json_put_object(out);
+        put_u64(out, "pos", anchor->pos);
+        json_put_key(out, "kind");
+        json_put_cstr(out, anchor_word[anchor->kind]);
+        json_put_key(out, "head");
+        json_put_bool(out, anchor->head);
+        put_u64(out, "hits", anchor->hits);
+        json_put_object_end(out);
+    }
+    json_put_array_end(out);
+    json_put_object_end(out);
+}
+
+/* The records used last, newest first, with their anchors in order. */
+static void put_records(struct json_out *out)
+{
+    u32 newest[COMMAND_RECORDS], count = 0;
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
+        u64 used_us = record_at(r)->used_us;
+        u32 at = count;
+        while (at > 0 && record_at(newest[at - 1])->used_us < used_us) at--;
+        if (at == COMMAND_RECORDS) continue;
+        if (count < COMMAND_RECORDS) count++;
+        memmove(newest + at + 1, newest + at, (count - 1 - at) * sizeof *newest);
+        newest[at] = r;
+    }
+    json_put_key(out, "conversations");
+    json_put_array(out);
+    for (u32 i = 0; i < count; i++) put_record(newest[i], out);
+    json_put_array_end(out);
 }
 
 static void put_tiers(struct json_out *out)
@@ -393,6 +466,8 @@ static void put_stats(const struct engine *e, struct json_out *out)
     put_tiers(out);
     put_nvme(out);
     put_suffix(out);
+    put_off(e, out);
+    put_records(out);
     put_turns(e, out);
     put_drafts(out);
     json_put_key(out, "ledger");
@@ -552,6 +627,7 @@ static enum err set(struct engine *e, const struct command_row *row, struct json
                          g->node[node].over ? " by running turns: over until they end" : "",
                          plan.victim_count, (ull)(e->counts.evicted - evicted));
     json_put_plain(out, line, (u64)bytes);
+    off_log(e);
     return OK;
 }
 

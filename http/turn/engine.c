@@ -8,6 +8,7 @@
 #include "budget/dump.h"
 #include "http/turn/command.h"
 #include "http/turn/ledger.h"
+#include "http/turn/off.h"
 #include "http/turn/pass.h"
 #include "http/turn/submit.h"
 #include "model/forward.h"
@@ -102,7 +103,8 @@ enum err engine_declare(struct budget_graph *g, const struct profile_row *profil
         .park_bytes = cap_of(profile->park_bytes, profile->park_rows, rows, block_bytes,
                              section_bytes),
     };
-    TRY(tier_declare(g, profile->resident_bytes, &caps, section_bytes, slot_count));
+    u64 resident_bytes = MIN(profile->resident_bytes, profile->cache_budget_bytes);
+    TRY(tier_declare(g, resident_bytes, &caps, section_bytes, slot_count));
     TRY(pool_declare(g, profile->disk_bytes, profile->spill_bytes));
     TRY(response_declare(g, profile->response_bytes));
     return suffix_log_declare(g, engine_suffix_cap(profile), engine_suffix_arena(profile));
@@ -184,6 +186,7 @@ enum err engine_open(const struct engine_setup *setup)
     for (u32 slot = e->main_count; slot < e->slot_count; slot++)
         slot_row(slot)->class = HOLD_STASH;
     submit_running_cap(e->main_count);
+    off_log(e);
     return OK;
 }
 

@@ -104,7 +104,7 @@ static void add_to_ledger(const struct turn_row *turn, u64 now_us)
         .decode_us = r->decode_us, .slot = turn->slot, .source = (u8)r->source,
         .reason = (u8)r->reason, .served = (u8)r->served, .finish = (u8)r->finish,
         .error = (u8)r->error,
-        .by_memory = r->by_memory, .by_stop_string = r->by_stop_string,
+        .by_memory = r->by_memory, .by_stop_string = r->by_stop_string, .guest = r->guest,
     };
     memcpy(entry.drafts, r->drafts, sizeof entry.drafts);
     ledger_add(&entry);

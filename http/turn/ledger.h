@@ -17,7 +17,7 @@ struct ledger_row {
     struct turn_drafts drafts[DRAFTER_COUNT];
     u32 slot;                       /* or NONE: never admitted                                */
     u8  source, reason, finish, error;      /* enums of turn.h and err.h                      */
-    u8  by_memory, by_stop_string, served, reserved[5];
+    u8  by_memory, by_stop_string, served, guest, reserved[4];
 };
 
 u64 ledger_table_bytes(void);

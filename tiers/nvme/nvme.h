@@ -35,7 +35,7 @@ struct nvme_setup {
 };
 
 u64  nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap);
-/* After record_open.  False: off, and the log says why. */
+/* After record_open.  False: off, and the log and nvme_why say why. */
 bool nvme_open(const struct nvme_setup *setup);
 void nvme_close(void);
 bool nvme_on(void);
