@@ -6,7 +6,7 @@ static struct micro_ask child[2];
 TEST(K30_a_one_shot_between_two_turns_changes_nothing)
 {
     cases_open((struct micro_setup){ .slot_count = 1, .guest = true, .ctx = 24 * G });
-    micro_prompt(&a, 20 * G, 1, 5);
+    micro_prompt(&a, K30_LINES * G, 1, 5);
     CASE_RUN(&a, SOURCE_COLD, 0);
     micro_prompt(&b, 53, 2, 6);
     micro_run(&b);
@@ -20,11 +20,11 @@ TEST(K30_a_one_shot_between_two_turns_changes_nothing)
 TEST(K31_the_rounds_of_one_session_supersede_each_other_and_spare_the_other)
 {
     cases_open((struct micro_setup){ .slot_count = 1, .ctx = 24 * G });
-    micro_prompt(&a, 20 * G, 4, 5);
+    micro_prompt(&a, K31_LINES * G, 4, 5);
     CASE_RUN(&a, SOURCE_COLD, 0);
-    micro_prompt(&b, 4 * G, 5, 4);
+    micro_prompt(&b, K31_OTHER * G, 5, 4);
     CASE_RUN(&b, SOURCE_COLD, 0);
-    for (u32 round = 1; round <= 18; round++) {
+    for (u32 round = 1; round <= K31_ROUNDS; round++) {
         u64 total = b.id_count + b.result.generated;
         micro_continue(&b, &b, 11, 5 + round);
         CASE_RUN(&b, SOURCE_END, total - 1);
@@ -43,10 +43,10 @@ TEST(K33_a_parent_and_two_children_at_once_keep_their_own_rows)
 {
     bool done[2];
     cases_open((struct micro_setup){ .slot_count = 3, .ctx = 16 * G });
-    micro_prompt(&a, 12 * G + 3, 7, 5);
+    micro_prompt(&a, K33_LINES * G + 3, 7, 5);
     CASE_RUN(&a, SOURCE_COLD, 0);
-    for (u32 i = 0; i < 2; i++) micro_prompt(&child[i], 4 * G, 8 + i, 4);
-    for (u32 turn = 0; turn < 6; turn++) {
+    for (u32 i = 0; i < 2; i++) micro_prompt(&child[i], K33_CHILD * G, 8 + i, 4);
+    for (u32 turn = 0; turn < K33_TURNS; turn++) {
         u64 before[2];
         for (u32 i = 0; i < 2; i++) {
             before[i] = turn == 0 ? 0 : child[i].id_count + child[i].result.generated - 1;
@@ -67,7 +67,7 @@ TEST(K33_a_parent_and_two_children_at_once_keep_their_own_rows)
     }
     micro_continue(&c, &a, 9, 10);
     micro_run(&c);
-    CHECK(c.result.cached >= 12 * G);
+    CHECK(c.result.cached >= K33_LINES * G);
     micro_equals_cold(&c);
     micro_close();
 }
@@ -77,7 +77,7 @@ TEST(K34_side_requests_with_the_instruction_first_leave_the_chat_where_it_was)
 {
     cases_open((struct micro_setup){ .slot_count = 1, .guest = true, .guest_fraction = 4,
                                      .ctx = 12 * G });
-    micro_prompt(&a, 3 * G, 11, 5);
+    micro_prompt(&a, K34_LINES * G, 11, 5);
     CASE_RUN(&a, SOURCE_COLD, 0);
     for (u32 side = 0; side < 3; side++) {
         micro_prompt(&b, 12, 12 + side, 6);
@@ -97,7 +97,7 @@ TEST(K34_side_requests_with_the_instruction_first_leave_the_chat_where_it_was)
 TEST(K34_without_a_guest_slot_the_chat_comes_back_from_the_park)
 {
     cases_open((struct micro_setup){ .slot_count = 1, .ctx = 12 * G });
-    micro_prompt(&a, 3 * G, 11, 5);
+    micro_prompt(&a, K34_LINES * G, 11, 5);
     CASE_RUN(&a, SOURCE_COLD, 0);
     micro_prompt(&b, 60, 12, 6);
     CASE_RUN(&b, SOURCE_COLD, 0);

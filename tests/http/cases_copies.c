@@ -1,4 +1,4 @@
-/* tests/http/cases_copies.c - K37, K38, K43: how a past answer comes back. */
+/* tests/http/cases_copies.c - K37-K40, K43: how a past answer comes back, what the client adds. */
 #include "tests/http/talk.h"
 
 /* A turn with reasoning, then its answer as `message`; the rows it left are in `before`. */
@@ -128,5 +128,61 @@ TEST(K38_a_call_comes_back_respelled_at_the_end_and_reordered_at_the_line_before
     for (hi = lo; hi < rows && before[hi] != close;) hi++;
     CHECK(talk.result.part_pos > lo && talk.result.part_pos < hi);
     CHECK_EQ(talk.result.part_sent, talk.result.part_pos);
+    house_close();
+}
+
+/* The system text behind a first block that holds what changes from request to request. */
+static void system_billed(const char *nonce)
+{
+    static char all[2 * TALK_BYTES];
+    static const char before[] = "{\"role\":\"system\",\"content\":";
+    const char *text = TALK_SYSTEM > 0 ? talk.messages + strlen(before) : "\"Be brief.\"}";
+    snprintf(all, sizeof all, "%s[{\"type\":\"text\",\"text\":\"x-anthropic-billing-header: cc=1; "
+             "cch=%s;\"},{\"type\":\"text\",\"text\":%s]}", before, nonce, text);
+    CHECK(strlen(all) < sizeof talk.messages);
+    strcpy(talk.messages, all);
+}
+
+TEST(K39_a_session_with_another_billing_line_forwards_one_token_of_the_same_prompt)
+{
+    static const char *const nonce[] = { "0a1b2", "ff003" };
+    static char head[TALK_BYTES];
+    u64 count = 0;
+    house_open(&(struct micro_setup){ .ctx = TALK_CTX, .anchors = 200 }, "\n\nEnough.\n");
+    strcpy(head, talk.messages);
+    for (u32 i = 0; i < COUNT_OF(nonce); i++) {
+        strcpy(talk.messages, head);
+        system_billed(nonce[i]);
+        add_message("user", "\"What is a river?\"");
+        say("Water.\n</think>\n\nA long stream.");
+        ask("", true);
+        CHECK_EQ(talk.result.served, SERVED_SENT);
+        CHECK_EQ(talk.result.cached, i == 0 ? 0 : count - 1);
+        CHECK(i == 0 || talk.prompt_count == count);
+        count = talk.prompt_count;
+        session++;
+    }
+    add_message("user", "\"x-anthropic-billing-header: cc=1; cch=0a1b2;\"");
+    u64 one = rendered("");
+    talk.messages[strlen(talk.messages) - strlen("2;\"}")] = '3';
+    CHECK(rendered("") != one);                 /* in any other place it is text              */
+    house_close();
+}
+
+TEST(K40_a_system_message_after_the_third_turn_keeps_its_place_and_reuses_all_before_it)
+{
+    static u32 before[TALK_IDS];
+    u64 rows = 0;
+    house_open(&(struct micro_setup){ .ctx = TALK_CTX, .anchors = 200 }, "\n\nEnough.\n");
+    for (u32 turn = 0; turn < 4; turn++) {
+        if (turn == 3) add_message("system", "\"Note: the file has changed.\"");
+        add_message("user", "\"Tell me more.\"");
+        say("Water.\n</think>\n\nA long stream.");
+        ask("", true);
+        if (turn > 0) check_goes_on(before, rows, "sent");
+        memcpy(before, talk.served, sizeof before);
+        rows = talk.rows;
+        keep_answer(true);
+    }
     house_close();
 }

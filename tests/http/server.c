@@ -253,7 +253,7 @@ TEST(completions_take_text_or_ids_and_answer_raw_text)
     loop_close();
 }
 
-TEST(a_queued_stream_gets_headers_after_the_hold_then_comments_then_the_answer)
+TEST(K44_a_queued_stream_gets_headers_after_the_hold_then_comments_then_the_answer)
 {
     struct server_setup setup = loop_setup();
     loop_open(&setup);
@@ -304,7 +304,7 @@ TEST(an_admitted_stream_gets_its_headers_at_once_with_the_source)
     loop_close();
 }
 
-TEST(a_refusal_of_the_gate_is_503_within_the_hold_and_an_event_after_it)
+TEST(K36_a_refusal_of_the_gate_is_503_within_the_hold_and_an_event_after_it)
 {
     struct server_setup setup = loop_setup();
     loop_open(&setup);
@@ -331,7 +331,7 @@ TEST(a_refusal_of_the_gate_is_503_within_the_hold_and_an_event_after_it)
     loop_close();
 }
 
-TEST(a_closed_client_cancels_its_turn_in_every_state_streamed_or_not)
+TEST(K44_a_closed_client_cancels_its_turn_in_every_state_streamed_or_not)
 {
     struct server_setup setup = loop_setup();
     loop_open(&setup);

@@ -1,12 +1,16 @@
 /* tests/http/talk.h - conversations as clients send them back: the real template, tokenizer, parser
- * and engine over the embedded model, forced answers, a client that keeps them as JavaScript does.
- * Every turn is held to the cold run of its served ids.  Header alone: a test includes it once. */
+ * and engine over the embedded model (CASES_BIG: the bench model), forced answers, a client that
+ * keeps them as JavaScript does.  Every turn is held to the cold run of its served ids.  Header
+ * alone: a test includes it once. */
 #ifndef HTTP_TALK_H
 #define HTTP_TALK_H
 
 #pragma GCC diagnostic ignored "-Wunused-function"
 
 #include "tests/micro.h"
+#ifdef CASES_BIG
+#include "tests/benchmodel.h"
+#endif
 
 #include "arena/base/hash.h"
 #include "arena/heap.h"
@@ -16,7 +20,7 @@
 #include <stdio.h>
 
 #ifdef CASES_BIG                        /* tests/slow: B = 256, G = 1,024, a system text over it */
-enum { TALK_BYTES = 1 << 16, TALK_IDS = 4096, TALK_CTX = 4096, TALK_SYSTEM = 160 };
+enum { TALK_BYTES = 1 << 16, TALK_IDS = 4096, TALK_CTX = 4096, TALK_SYSTEM = 104 };
 #else
 enum { TALK_BYTES = 1 << 16, TALK_IDS = 2048, TALK_CTX = 2048, TALK_SYSTEM = 0 };
 #endif
@@ -50,11 +54,13 @@ static void house_open(const struct micro_setup *setup, const char *phrase)
     static char text[TALK_BYTES / 2];
     const struct files_row *json, *config;
     struct micro_setup s = *setup;
-    if (TALK_SYSTEM > 0) {
-        s.block_rows = 256;
-        s.grid_rows = 1024;
-        s.pool_bytes = 1024 * MIB;
-    }
+#ifdef CASES_BIG
+    s.dir = benchmodel_dir();
+    s.threads = BENCHMODEL_THREADS;
+    s.block_rows = 256;
+    s.grid_rows = 1024;
+    s.pool_bytes = 2048 * MIB;
+#endif
     micro_open(&s);
     CHECK_OK(files_get(model_files(), "tokenizer.json", &json));
     CHECK_OK(files_get(model_files(), "tokenizer_config.json", &config));
