@@ -158,6 +158,12 @@ static struct manifest talk_of(u64 seed)
     for (u32 i = 0; i < 3; i++)
         m.anchor[i] = (struct manifest_anchor){ .pos = 40 + 10 * i, .name = { i, seed },
                                                 .kind = 1 + i, .head = i == 0 };
+    m.rope_delta = -17;
+    m.image_count = 2;
+    m.image[0] = (struct manifest_image){ .first = 3, .t = 1, .gh = 4, .gw = 6,
+                                          .digest = { seed, ~seed } };
+    m.image[1] = (struct manifest_image){ .first = 40, .t = 2, .gh = 65535, .gw = 1,
+                                          .digest = { 9, seed } };
     return m;
 }
 
@@ -223,6 +229,8 @@ TEST(no_damaged_manifest_is_read_and_no_made_up_one_harms)
         head.crc = crc32_of(copy + sizeof head, count - sizeof head);
         memcpy(copy, &head, sizeof head);
         if (manifest_get(copy, count, &place, &back, &got) == OK) {
+            CHECK(back.image_count <= MANIFEST_IMAGES);
+            for (u32 k = 0; k < back.image_count; k++) CHECK(back.image[k].first < back.length);
             CHECK(back.anchor_count <= MANIFEST_ANCHORS && back.head_pos <= back.length);
             end_check(&got);
         }

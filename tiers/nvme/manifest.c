@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char magic[8] = "HFTALK";
-enum { MANIFEST_VERSION = 1, ROW_COLUMNS = 7, ANCHOR_COLUMNS = 4 };
+enum { MANIFEST_VERSION = 2, ROW_COLUMNS = 7, ANCHOR_COLUMNS = 4, IMAGE_COLUMNS = 5 };
 static_assert(sizeof(struct manifest_head) - 2 < 256, "a bin of one length byte holds its place");
 
 void manifest_name(const u64 session[2], char out[MANIFEST_NAME_BYTES])
@@ -72,13 +72,30 @@ static void put_rows(struct pack_out *out, const struct generation_list *list)
     }
 }
 
+static void put_images(struct pack_out *out, const struct manifest *m)
+{
+    pack_cstr(out, "rope_delta");
+    pack_i64(out, m->rope_delta);
+    pack_cstr(out, "images");
+    pack_array(out, m->image_count);
+    for (u32 i = 0; i < m->image_count; i++) {
+        const struct manifest_image *image = &m->image[i];
+        pack_array(out, IMAGE_COLUMNS);
+        pack_u64(out, image->first);
+        pack_u64(out, image->t);
+        pack_u64(out, image->gh);
+        pack_u64(out, image->gw);
+        put_hash(out, image->digest);
+    }
+}
+
 enum err manifest_put(const struct manifest *m, const struct generation_list *list,
                       const struct fingerprint *place, struct pack_out *out)
 {
     static const u8 room[sizeof(struct manifest_head) - 2];     /* a bin of it takes 2 more   */
     pack_out_clear(out);
     pack_bin(out, room, sizeof room);
-    pack_map(out, 10);
+    pack_map(out, 12);
     pack_cstr(out, "session");
     put_hash(out, m->session);
     put_pair(out, "length", m->length);
@@ -99,6 +116,7 @@ enum err manifest_put(const struct manifest *m, const struct generation_list *li
         pack_u64(out, m->anchor[i].kind);
         pack_bool(out, m->anchor[i].head);
     }
+    put_images(out, m);
     pack_cstr(out, "generations");
     put_rows(out, list);
     TRY(pack_out_check(out));
@@ -154,6 +172,36 @@ static enum err get_anchors(struct pack_at map, struct manifest *m)
         hash_get(name.bytes, a->name);
         a->kind = (u32)kind;
         a->head = head.uint != 0;
+    }
+    return OK;
+}
+
+static enum err get_images(struct pack_at map, struct manifest *m)
+{
+    struct pack_at at;
+    struct pack_item item, digest;
+    if (!pack_find(map, "rope_delta", &at) || !pack_next(&at, &item) ||
+        (item.kind != PACK_INT && (item.kind != PACK_UINT || item.uint > INT64_MAX)))
+        return fail(ERR_FORMAT, "manifest: \"rope_delta\" is no number");
+    m->rope_delta = item.sint;
+    if (!pack_find(map, "images", &at) || !pack_next(&at, &item) || item.kind != PACK_ARRAY ||
+        item.count > MANIFEST_IMAGES)
+        return fail(ERR_FORMAT, "manifest: \"images\" is no list of at most %u", MANIFEST_IMAGES);
+    m->image_count = item.count;
+    for (u32 i = 0; i < m->image_count; i++) {
+        struct manifest_image *image = &m->image[i];
+        u64 grid[3] = { 0 };
+        bool good = pack_next(&at, &item) && item.kind == PACK_ARRAY &&
+                    item.count == IMAGE_COLUMNS && next_u64(&at, &image->first);
+        for (u32 k = 0; good && k < COUNT_OF(grid); k++)
+            good = next_u64(&at, &grid[k]) && grid[k] > 0 && grid[k] <= MANIFEST_GRID_MAX;
+        good = good && pack_next(&at, &digest) && digest.kind == PACK_BIN && digest.count == 16 &&
+               image->first < m->length && (i == 0 || image->first > m->image[i - 1].first);
+        if (!good) return fail(ERR_FORMAT, "manifest: image %u", i);
+        image->t = (u32)grid[0];
+        image->gh = (u32)grid[1];
+        image->gw = (u32)grid[2];
+        hash_get(digest.bytes, image->digest);
     }
     return OK;
 }
@@ -215,6 +263,7 @@ static enum err get_body(const u8 *bytes, u64 count, struct manifest *m,
         return fail(ERR_FORMAT, "manifest: %llu rows, head %llu", (ull)m->length,
                     (ull)m->head_pos);
     TRY(get_anchors(map, m));
+    TRY(get_images(map, m));
     return get_rows(map, m->length, list);
 }
 

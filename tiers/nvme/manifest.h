@@ -10,7 +10,8 @@
 #include "tiers/nvme/fingerprint.h"
 
 enum {
-    MANIFEST_ANCHORS = 16, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_ROWS_MAX = 1 << 24,
+    MANIFEST_ANCHORS = 16, MANIFEST_IMAGES = 64, MANIFEST_GRID_MAX = 65535,
+    MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_ROWS_MAX = 1 << 24,
     MANIFEST_END_ROWS_MAX = 1 << 16, MANIFEST_NAME_BYTES = 40,
 };
 
@@ -24,6 +25,9 @@ static_assert(sizeof(struct manifest_head) == 40, "files depend on it");
 
 struct manifest_anchor { u64 pos; u64 name[2]; u32 kind; bool head; };
 
+/* An image's rows: positions of what follows are computed from them anew (tiers.md 13). */
+struct manifest_image { u64 first; u32 t, gh, gw; u64 digest[2]; };
+
 struct manifest {
     u64 session[2];
     u64 length;                         /* rows                                               */
@@ -34,6 +38,9 @@ struct manifest {
     u64 tail[2];                        /* the tail; length on a line: zeros                  */
     u32 anchor_count;
     struct manifest_anchor anchor[MANIFEST_ANCHORS];    /* ascending positions                */
+    i64 rope_delta;
+    u32 image_count;
+    struct manifest_image image[MANIFEST_IMAGES];       /* ascending first rows               */
 };
 
 void manifest_name(const u64 session[2], char out[MANIFEST_NAME_BYTES]);
