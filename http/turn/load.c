@@ -33,14 +33,17 @@ static enum err take(struct engine *e, u64 number, const struct tier_prompt *pro
     u64 bytes = blocks * arena_row(state_blocks_arena())->unit_bytes;
     u64 unit_bytes = found->units * arena_row(state_sections_arena())->unit_bytes;
     struct load_owner owner = { .hit = found, .prompt = prompt, .load = NONE };
+    bool parks = bytes + unit_bytes <= aside_cap(HOLD_PARK);    /* else straight for the slot */
+    u32 node = aside_node(parks ? HOLD_PARK : HOLD_LIVE);
     struct budget_want want[2] = {
-        { .node = aside_node(HOLD_PARK), .arena = state_sections_arena(), .must = true,
+        { .node = node, .arena = state_sections_arena(), .must = true,
           .min_bytes = unit_bytes, .max_bytes = unit_bytes, .unit_bytes = 1 },
-        { .node = aside_node(HOLD_PARK), .arena = state_blocks_arena(), .must = true,
+        { .node = node, .arena = state_blocks_arena(), .must = true,
           .min_bytes = bytes, .max_bytes = bytes, .unit_bytes = 1, .commit = take_rows,
           .undo = undo_rows, .owner = &owner },
     };
-    if (want[0].node == NONE) return fail(ERR_MEMORY, "the park is off");
+    if (!parks && prompt->keys == NULL)
+        return fail(ERR_MEMORY, "the park can't hold it: it is read when it is asked for");
     TRY(wants_gate(e, GATE_ADMIT, number, want, 2, hit, &plan));
     e->check = true;
     *load_out = owner.load;
@@ -105,6 +108,7 @@ void load_pass(struct engine *e)
         turn->loaded = state == NVME_LOADED ? record_at(turn->from_disk.record)->number : 0;
         turn->state = TURN_QUEUED;
         turn->asked = 0;
+        if (state == NVME_LOADED) aside_lend(turn->from_disk.record);
         tier_settle();
         e->moved = e->check = true;
     }

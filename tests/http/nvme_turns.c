@@ -331,6 +331,32 @@ TEST(a_damaged_file_is_a_longer_prefill)
     last_down();
 }
 
+/* Without a park a restore goes straight to the turn that asked, whole or as a prefix. */
+TEST(a_restore_needs_no_park)
+{
+    for (u32 fork = 0; fork < 2; fork++) {
+        first_up(&(struct micro_setup){ .park_rows = UINT64_MAX, .slot_count = 2 });
+        micro_prompt(&ask, 6 * G + 5, 3, 9);
+        micro_run(&ask);
+        restart();
+        engine_restore();                               /* nobody asked for it yet           */
+        CHECK_EQ(record_count(), 0);
+        micro_continue(&again, &ask, 7, 4);
+        if (fork != 0) again.ids[6 * G + 1] ^= 1;       /* parts in the last line            */
+        if (fork != 0) again.session = 99;
+        micro_run(&again);
+        CHECK(fork != 0 || again.result.source == SOURCE_SPILL);
+        CHECK(again.result.source != SOURCE_COLD);
+        CHECK(again.result.cached >= (fork != 0 ? 5u : 6u) * G);
+        micro_equals_cold(&again);
+        budget_graph_refresh(&micro.graph);
+        u32 park = budget_graph_find(&micro.graph, "park");
+        CHECK(micro.graph.node[park].used_bytes <= micro.graph.node[park].cap_bytes);
+        CHECK(!micro.graph.node[park].over);
+        last_down();
+    }
+}
+
 /* A folder that another process holds: no tier on disk, and everybody is told. */
 TEST(a_locked_folder_is_named_with_its_process_and_answers_say_off)
 {

@@ -149,6 +149,16 @@ f64 aside_density(u32 record)
 void aside_protect(u32 record) { own.protected = record; }
 bool aside_protected(u32 record) { return record != NONE && own.protected == record; }
 
+void aside_lend(u32 record)
+{
+    u32 node = own.node[record_at(record)->class];
+    aside_protect(record);
+    aside_settle();
+    budget_graph_refresh(own.graph);
+    for (u32 n = node; n != NONE; n = own.graph->node[n].parent)
+        own.graph->node[n].over = own.graph->node[n].used_bytes > own.graph->node[n].cap_bytes;
+}
+
 /* ------------------------------------------------------------------ settling */
 
 /* Least valuable record aside of one class, or of any (HOLD_COUNT); NONE when there is none. */

@@ -46,6 +46,9 @@ f64  aside_density(u32 record);
  * NONE is named: the one that a request matched. */
 void aside_protect(u32 record);
 bool aside_protected(u32 record);
+/* The same for a record that came from disk for a turn and is more than its node's cap may hold:
+ * the others go, and the node is over until the turn has taken what it needs. */
+void aside_lend(u32 record);
 
 /* Every node within its cap again, and all caches within theirs. */
 void aside_settle(void);
