@@ -181,25 +181,6 @@ static void put_aside(const struct tier_stats *s, struct json_out *out)
     json_put_object_end(out);
 }
 
-/* What keeps a tier from serving; empty when all do. */
-static void put_off(const struct engine *e, struct json_out *out)
-{
-    struct off_row row[OFF_TIERS];
-    off_tiers(e, row);
-    json_put_key(out, "off");
-    json_put_array(out);
-    for (u32 i = 0; i < OFF_TIERS; i++) {
-        if (row[i].why[0] == 0) continue;
-        json_put_object(out);
-        json_put_key(out, "tier");
-        json_put_cstr(out, row[i].tier);
-        json_put_key(out, "why");
-        json_put_cstr(out, row[i].why);
-        json_put_object_end(out);
-    }
-    json_put_array_end(out);
-}
-
 static void put_record(u32 record, struct json_out *out)
 {
     const struct record_row *r = record_at(record);
@@ -466,7 +447,7 @@ static void put_stats(const struct engine *e, struct json_out *out)
     put_tiers(out);
     put_nvme(out);
     put_suffix(out);
-    put_off(e, out);
+    off_put(e, out);
     put_records(out);
     put_turns(e, out);
     put_drafts(out);

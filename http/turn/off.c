@@ -1,6 +1,7 @@
 /* http/turn/off.c - the tiers, and what keeps one from serving. */
 #include "http/turn/off.h"
 
+#include "arena/base/json.h"
 #include "arena/base/log.h"
 #include "http/turn/pass.h"
 #include "model/forward.h"
@@ -102,4 +103,22 @@ void off_log(const struct engine *e)
     for (u32 i = 0; i < OFF_TIERS; i++)
         if (row[i].why[0] != 0)
             log_line(LOG_LEVEL_INFO, "tier %s is off: %s", row[i].tier, row[i].why);
+}
+
+void off_put(const struct engine *e, struct json_out *out)
+{
+    struct off_row row[OFF_TIERS];
+    off_tiers(e, row);
+    json_put_key(out, "off");
+    json_put_array(out);
+    for (u32 i = 0; i < OFF_TIERS; i++) {
+        if (row[i].why[0] == 0) continue;
+        json_put_object(out);
+        json_put_key(out, "tier");
+        json_put_cstr(out, row[i].tier);
+        json_put_key(out, "why");
+        json_put_cstr(out, row[i].why);
+        json_put_object_end(out);
+    }
+    json_put_array_end(out);
 }

@@ -9,6 +9,7 @@
 #include "arena/base/base.h"
 
 struct engine;
+struct json_out;                        /* arena/base/json.h                                     */
 
 enum { OFF_TIERS = 8, OFF_WHY_BYTES = 240 };
 
@@ -18,5 +19,7 @@ struct off_row { const char *tier; char why[OFF_WHY_BYTES]; };     /* why[0] == 
 void off_tiers(const struct engine *e, struct off_row out[OFF_TIERS]);
 /* One line: the tiers that serve; then one for each that does not. */
 void off_log(const struct engine *e);
+/* Key `off` of the stats: tier and why of each that does not serve; empty when all do. */
+void off_put(const struct engine *e, struct json_out *out);
 
 #endif
