@@ -24,6 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef MICRO_DRAFT_SEED
+#define MICRO_DRAFT_SEED 0          /* else all tests of the file draft, wrong on purpose     */
+#endif
 #ifndef MICRO_IDS_CAP
 #define MICRO_IDS_CAP 4096
 #endif
@@ -137,8 +140,7 @@ static void micro_open(const struct micro_setup *setup)
     micro.profile.test_hooks = true;
     micro.profile.draft = s->draft;
     micro.profile.draft_max = s->draft_max > 0 ? s->draft_max : 7;
-    const char *seed = getenv("MICRO_DRAFT_SEED");      /* every test with a hostile drafter    */
-    micro.profile.draft_seed = seed != NULL ? strtoull(seed, NULL, 10) : s->draft_seed;
+    micro.profile.draft_seed = s->draft_seed > 0 ? s->draft_seed : MICRO_DRAFT_SEED;
     micro.profile.response_bytes = s->response_bytes;
     micro.profile.suffix_store_bytes = s->suffix_bytes;
     micro.profile.records = s->records > 0 ? s->records : 64;

@@ -3,6 +3,7 @@
 
 #include "arena/base/rng.h"
 #include "http/turn/pass.h"
+#include "tiers/suffix/lookup.h"
 
 #include <string.h>
 
@@ -48,7 +49,8 @@ static u32 future(const struct engine *e, const struct turn_row *turn, const u32
         }
         return n;
     }
-    return 0;
+    u32 match;                                  /* no one told it: as good as lookup knows    */
+    return lookup_propose(&(struct lookup_context){ ids, count }, most, out, &match);
 }
 
 u32 hostile_propose(struct engine *e, const struct turn_row *turn, u32 most, u32 *ids_out)

@@ -1,6 +1,6 @@
 /* http/turn/hostile.h - a drafter for tests (--draft-seed): proposals of its seed that are random,
  * right, right up to a place, or wrong at one.  What comes next it knows from a forced answer or
- * from conversations it was told of; else it repeats ids of the turn. */
+ * from conversations it was told of; else it takes lookup's word. */
 #ifndef TURN_HOSTILE_H
 #define TURN_HOSTILE_H
 

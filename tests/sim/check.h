@@ -42,6 +42,7 @@ struct sim_sum {
     u64 source[SOURCE_COUNT], cached, forwarded;
     u64 aligned, hidden;            /* prompts served as rows they stand for; ids never sent      */
     u64 bounded, clean;             /* skew: resumes held to the bound; from clean lines          */
+    u64 drafted, accepted;          /* ids proposed to a turn; those that were right           */
     u64 calls, sampled;             /* calls told to the engine; sampled ids drawn again          */
     u64 restarts, kills, switches, files_found, files_back;     /* back: when a model came again  */
     u64 lost, io_faults, rotten, days, saved;   /* saved: conversations held whole on disk        */
@@ -105,6 +106,13 @@ static const struct micro_setup world_setups[] = {
     { .slot_count = 1, .anchors = 6, .cache_dir = "", .pin_rows = UINT64_MAX,
       .store_rows = UINT64_MAX, .park_rows = 160, .journal_rows = 8 },
 };
+
+/* Whoever proposes: a script's setup is a row above, and one of these every COUNT_OF of them. */
+static const struct { u32 draft; u64 seed; } world_drafters[] = {
+    { DRAFT_OFF, 0 }, { DRAFT_OFF, 1 }, { DRAFT_MTP, 0 }, { DRAFT_LOOKUP, 0 }, { DRAFT_AUTO, 0 },
+    { DRAFT_OFF, 2 },
+};
+enum { WORLD_SETUPS = COUNT_OF(world_setups) * COUNT_OF(world_drafters) };
 
 static const char *world_dir;       /* of the model, written by the parent                        */
 static const char *world_files;     /* the cache folder of this script, the parent's              */

@@ -100,6 +100,10 @@ static void turn_over(struct client *c)
         world.sum.cached += r->cached;
         world.sum.forwarded += r->forwarded;
         world.sum.by_memory += r->by_memory;
+        for (u32 d = 0; d < DRAFTER_COUNT; d++) {
+            world.sum.drafted += r->drafts[d].drafted;
+            world.sum.accepted += r->drafts[d].accepted;
+        }
         if (r->by_memory) CHECK(world.pressed);
         else if (r->source == SOURCE_RESPONSE) check_response(&c->ask);
         else CHECK(r->finish == FINISH_STOP || c->ask.out_count == c->ask.max_tokens ||

@@ -132,7 +132,7 @@ static u64 seeds_run(u64 lo, u64 hi, u32 turns, struct sim_sum *sum)
     static struct sim_script script;
     for (u64 seed = lo; seed < hi; seed++) {
         struct sim_sum one;
-        script_draw(&script, seed, COUNT_OF(world_setups), turns);
+        script_draw(&script, seed, WORLD_SETUPS, turns);
         if (seeds_hold(&script, true, &one)) {
             add_sum(sum, &one);
             continue;
@@ -152,6 +152,7 @@ static __attribute__((unused)) void seeds_report(const struct sim_sum *s, f64 sp
     const struct { const char *what; u64 count; } row[] = {
         { "passes", s->passes }, { "cached", s->cached }, { "forwarded", s->forwarded },
         { "cancelled", s->cancelled }, { "refused", s->refused },
+        { "drafts", s->drafted }, { "right", s->accepted },
         { "ended by memory", s->by_memory }, { "lost in kills", s->lost },
         { "records compared", s->records_checked }, { "aligned", s->aligned },
         { "hidden ids", s->hidden }, { "hidden ids from files", s->hidden_back },

@@ -22,7 +22,7 @@ TEST(every_turn_of_every_seed_equals_its_cold_run)
     ull lo = 0, hi = SEEDS;
     if (getenv("SIM_REPLAY") != NULL) test_skip("SIM_REPLAY is set");
     if (range != NULL) CHECK(sscanf(range, "%llu-%llu", &lo, &hi) == 2 && lo < hi);
-    world_dir = micromodel_dir();
+    world_dir = micromodel_draft_dir();
     f64 started = seconds();
     u64 failed = seeds_run(lo, hi, turns == NULL ? TURNS : (u32)atoi(turns), &sum);
     seeds_report(&sum, seconds() - started);
@@ -31,6 +31,7 @@ TEST(every_turn_of_every_seed_equals_its_cold_run)
     for (u32 i = 0; i <= SOURCE_STORE; i++) CHECK(sum.source[i] > 100);
     CHECK(sum.source[SOURCE_RESPONSE] > 0);
     CHECK(sum.cancelled > 100 && sum.refused > 0 && sum.by_memory > 0);
+    CHECK(sum.accepted > 2000 && sum.drafted - sum.accepted > 2000);
     CHECK(sum.turns + sum.lost >= SEEDS * TURNS);
     CHECK(sum.source[SOURCE_SPILL] > 100 && sum.source[SOURCE_DISK] > 50);
     CHECK(sum.restarts > 100 && sum.kills > 50 && sum.switches > 10 && sum.files_back > 0);
@@ -42,7 +43,7 @@ TEST(a_script_is_read_back_as_it_was_printed)
 {
     static struct sim_script a, b;
     static char text[SIM_TEXT_BYTES];
-    script_draw(&a, 7, COUNT_OF(world_setups), 60);
+    script_draw(&a, 7, WORLD_SETUPS, 60);
     script_print(&a, text, sizeof text);
     CHECK(script_read(text, &b));
     CHECK_EQ(a.count, b.count);
@@ -59,7 +60,7 @@ TEST(a_script_given_by_hand_holds)
     if (text == NULL) text = "setup 1; grow 0 at 0 new 30 gen 4 wait 99 abort 0 salt 1; "
                              "again 0 at 0 new 1 gen 4 wait 99 abort 0 salt 2";
     CHECK(script_read(text, &script));
-    world_dir = micromodel_dir();
+    world_dir = micromodel_draft_dir();
     if (!seeds_hold(&script, false, &sum)) {
         seeds_shrink(&script);
         seeds_print(&script);

@@ -140,6 +140,9 @@ static void world_open(u32 setup)
     if (s->grid_rows == 0) s->grid_rows = 16;
     s->pool_bytes = 8 * MIB;
     s->wrap = world_wrap;
+    u32 drafter = setup / COUNT_OF(world_setups) % COUNT_OF(world_drafters);
+    s->draft = world_drafters[drafter].draft;
+    s->draft_seed = world_drafters[drafter].seed;
     s->weights = 7;
     s->journal_idle_us = 2000000;
     if (s->cache_dir != NULL) s->cache_dir = world_files;
