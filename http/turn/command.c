@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMMAND_LEDGER_TAIL = 16, COMMAND_DRAFT_TAIL = 32, COMMAND_RECORDS = 32 };
+enum { COMMAND_LEDGER_TAIL = 16, COMMAND_RECORDS = 32 };
 
 static struct command_row *rows;
 static _Atomic u32 pushed_count;
@@ -379,50 +379,6 @@ static void put_turns(const struct engine *e, struct json_out *out)
     json_put_array_end(out);
 }
 
-/* Drafters, what rounds cost by rows, and the last proposals as [drafter, ids, right ones]. */
-static void put_drafts(struct json_out *out)
-{
-    json_put_key(out, "drafts");
-    json_put_object(out);
-    json_put_key(out, "mode");
-    json_put_cstr(out, drafters_mode());
-    put_u64(out, "most", drafters_most());
-    for (u32 d = 0; d < DRAFTER_COUNT; d++) {
-        const struct drafters_counts *c = drafters_counted((enum turn_drafter)d);
-        json_put_key(out, turn_drafter_word[d]);
-        json_put_object(out);
-        put_u64(out, "asked", c->asked);
-        put_u64(out, "silent", c->silent);
-        put_u64(out, "unpaid", c->unpaid);
-        put_u64(out, "blocks", c->blocks);
-        put_u64(out, "drafted", c->drafted);
-        put_u64(out, "accepted", c->accepted);
-        put_u64(out, "ask_us", c->ask_us);
-        json_put_object_end(out);
-    }
-    json_put_key(out, "blocks_by_accepted");
-    json_put_array(out);
-    for (u32 i = 0; i <= drafters_most(); i++) json_put_u64(out, drafters_accepted(i));
-    json_put_array_end(out);
-    json_put_key(out, "round_us_by_rows");
-    json_put_array(out);
-    for (u32 i = 1; i <= drafters_most() + 1; i++) json_put_u64(out, (u64)drafters_cost_us(i));
-    json_put_array_end(out);
-    json_put_key(out, "last");
-    json_put_array(out);
-    for (u32 back = COMMAND_DRAFT_TAIL; back-- > 0;) {
-        const struct drafters_row *r = drafters_row(back);
-        if (r == NULL) continue;
-        json_put_array(out);
-        json_put_cstr(out, turn_drafter_word[r->drafter]);
-        json_put_u64(out, r->drafted);
-        json_put_u64(out, r->accepted);
-        json_put_array_end(out);
-    }
-    json_put_array_end(out);
-    json_put_object_end(out);
-}
-
 static void put_arenas(struct json_out *out)
 {
     json_put_key(out, "arenas");
@@ -450,7 +406,7 @@ static void put_stats(const struct engine *e, struct json_out *out)
     off_put(e, out);
     put_records(out);
     put_turns(e, out);
-    put_drafts(out);
+    drafters_dump(out);
     json_put_key(out, "ledger");
     put_ledger(out, COMMAND_LEDGER_TAIL);
     put_arenas(out);

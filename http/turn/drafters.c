@@ -2,6 +2,7 @@
 #include "http/turn/drafters.h"
 
 #include "arena/base/clock.h"
+#include "arena/base/json.h"
 #include "arena/base/log.h"
 #include "http/turn/hostile.h"
 #include "http/turn/pass.h"
@@ -12,6 +13,7 @@
 #include <string.h>
 
 enum {
+    DUMPED = 32,                    /* proposals in a dump                                    */
     CLASSES = 8,                    /* of what speaks for an id                               */
     JUDGED_MIN = 4,                 /* a first guess weighs as much as so many judgements     */
     JUDGED_MAX = 32,                /* and an average follows the last so many                */
@@ -380,4 +382,53 @@ const struct drafters_row *drafters_row(u32 back)
 {
     if (back >= own.rows || back >= DRAFTERS_TAIL) return NULL;
     return &own.tail[(own.rows - 1 - back) % DRAFTERS_TAIL];
+}
+
+static void put_u64(struct json_out *out, const char *key, u64 value)
+{
+    json_put_key(out, key);
+    json_put_u64(out, value);
+}
+
+void drafters_dump(struct json_out *out)
+{
+    json_put_key(out, "drafts");
+    json_put_object(out);
+    json_put_key(out, "mode");
+    json_put_cstr(out, drafters_mode());
+    put_u64(out, "most", drafters_most());
+    for (u32 d = 0; d < DRAFTER_COUNT; d++) {
+        const struct drafters_counts *c = drafters_counted((enum turn_drafter)d);
+        json_put_key(out, turn_drafter_word[d]);
+        json_put_object(out);
+        put_u64(out, "asked", c->asked);
+        put_u64(out, "silent", c->silent);
+        put_u64(out, "unpaid", c->unpaid);
+        put_u64(out, "blocks", c->blocks);
+        put_u64(out, "drafted", c->drafted);
+        put_u64(out, "accepted", c->accepted);
+        put_u64(out, "ask_us", c->ask_us);
+        json_put_object_end(out);
+    }
+    json_put_key(out, "blocks_by_accepted");
+    json_put_array(out);
+    for (u32 i = 0; i <= drafters_most(); i++) json_put_u64(out, drafters_accepted(i));
+    json_put_array_end(out);
+    json_put_key(out, "round_us_by_rows");
+    json_put_array(out);
+    for (u32 i = 1; i <= drafters_most() + 1; i++) json_put_u64(out, (u64)drafters_cost_us(i));
+    json_put_array_end(out);
+    json_put_key(out, "last");
+    json_put_array(out);
+    for (u32 back = DUMPED; back-- > 0;) {
+        const struct drafters_row *r = drafters_row(back);
+        if (r == NULL) continue;
+        json_put_array(out);
+        json_put_cstr(out, turn_drafter_word[r->drafter]);
+        json_put_u64(out, r->drafted);
+        json_put_u64(out, r->accepted);
+        json_put_array_end(out);
+    }
+    json_put_array_end(out);
+    json_put_object_end(out);
 }

@@ -25,6 +25,7 @@ enum {
 
 struct engine;
 struct turn_row;
+struct json_out;                    /* arena/base/json.h                                      */
 
 /* Of a turn, zero at its start. */
 struct drafters_turn {
@@ -80,5 +81,8 @@ const struct drafters_row *drafters_row(u32 back);
 /* Expected time of a round of one slot and so many rows; 0: none was measured. */
 f64 drafters_cost_us(u32 rows);
 const char *drafters_mode(void);
+/* Key `drafts` of the stats: mode, counters, what rounds cost by rows, the last proposals as
+ * [drafter, ids, right ones]. */
+void drafters_dump(struct json_out *out);
 
 #endif
