@@ -184,6 +184,11 @@ void replay_keep(struct turn_row *turn);
 /* command.c: records and rows of each class into the graph's columns, before a dump. */
 void command_count_records(struct engine *e);
 
+/* clear.c: a clear row carried out; its answer into `out`.  ERR_NOT_FOUND: no such tier. */
+struct command_row;
+struct json_out;
+enum err clear_tiers(struct engine *e, const struct command_row *row, struct json_out *out);
+
 /* The passes, in order. */
 void command_pass(struct engine *e);
 void turn_pass(struct engine *e);

@@ -170,8 +170,7 @@ static void check_left(void)
     check_written();
     files_check();
     left->known = nvme_on() && !left->rotten;
-    left->pieces = pieces_counts().rows; for (u32 i = pieces_next(0); i != NONE; i = pieces_next(i + 1)) { const struct piece_row *r = pieces_row(i); fprintf(stderr, "piece %u kind %u lo %llu hi %llu users %u disk %u doomed %u reads %u state %u\n", i, r->kind, (ull)r->lo, (ull)r->hi, r->users, r->disk_users, r->doomed, r->reads, r->state);}
- fprintf(stderr, "talks %u anchors %u disk %llu spill %llu cap %llu\n", spill_counts().rows, pieces_counts().anchors, (ull)pieces_counts().disk_bytes, (ull)pieces_counts().spill_bytes, (ull)spill_cap_bytes());
+    left->pieces = pieces_counts().rows;
     left->talks = spill_counts().rows;
     for (u32 i = 0; all_written() && i < SIM_CLIENTS; i++) {
         struct client *c = &world.client[i];
