@@ -22,6 +22,12 @@ static void files_path(const char *name, char out[512])
     snprintf(out, 512, "%s/%.95s", world_files, name);
 }
 
+/* Of a model, or of a tokenizer's log. */
+static bool files_folder(const char *name)
+{
+    return strlen(name) == 32 || strncmp(name, "ids-", 4) == 0;
+}
+
 static int by_name(const void *a, const void *b) { return strcmp(a, b); }
 
 /* Fills files_name. */
@@ -33,13 +39,13 @@ static void files_list(void)
     files_count = 0;
     CHECK(root != NULL);
     while ((folder = readdir(root)) != NULL) {
-        if (strlen(folder->d_name) != 32) continue;
+        if (!files_folder(folder->d_name)) continue;
         files_path(folder->d_name, path);
         CHECK((sub = opendir(path)) != NULL);
         while ((file = readdir(sub)) != NULL) {
             if (file->d_name[0] == '.') continue;
             CHECK(files_count < FOLDER_CAP);
-            i32 n = snprintf(files_name[files_count++], FOLDER_NAME, "%.32s/%.60s", folder->d_name,
+            i32 n = snprintf(files_name[files_count++], FOLDER_NAME, "%.36s/%.56s", folder->d_name,
                              file->d_name);
             CHECK(n < FOLDER_NAME);
         }
@@ -68,7 +74,7 @@ static void files_remove(void)
         CHECK(unlink(path) == 0);
     }
     for (u32 i = 0; i < files_count; i++) {             /* the same folder again: gone already    */
-        files_name[i][32] = 0;
+        *strchr(files_name[i], '/') = 0;
         files_path(files_name[i], path);
         rmdir(path);
     }
@@ -77,7 +83,7 @@ static void files_remove(void)
     DIR *root = opendir(world_files);                   /* folders without a file                 */
     struct dirent *folder;
     while (root != NULL && (folder = readdir(root)) != NULL) {
-        if (strlen(folder->d_name) != 32) continue;
+        if (!files_folder(folder->d_name)) continue;
         files_path(folder->d_name, path);
         rmdir(path);
     }
@@ -98,7 +104,7 @@ static u32 files_of(const char *what, bool ends)
     for (u32 i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", id[i]);
     files_list();
     for (u32 i = 0; i < files_count; i++) {
-        const char *name = files_name[i] + 33;
+        const char *name = strchr(files_name[i], '/') + 1;
         u64 bytes = strlen(what), skip = strlen(name) > bytes ? strlen(name) - bytes : 0;
         if (strncmp(files_name[i], hex, 32) != 0) continue;
         count += strncmp(ends ? name + skip : name, what, bytes) == 0;

@@ -65,7 +65,13 @@ static void forget(const struct sim_op *op)
         struct forget_counts gone;
         nvme_clear(true, true, (const u64[2]){ session, session }, &gone);
         tier_clear((const u64[2]){ session, session });
+        suffix_log_clear((const u64[2]){ session, session });
     }
+    segment_check();
+    for (u32 row = segment_next(0); !all && row != NONE; row = segment_next(row + 1))
+        CHECK(segment_at(row)->state == SEGMENT_GONE ||     /* a thread has it: until it is done  */
+              words_of_session(segment_memory(row), segment_at(row)->count,
+                               (const u64[2]){ session, session }) == 0);
     if (!nvme_on() || !idle()) return;
     settle();
     for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1))
