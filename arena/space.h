@@ -55,4 +55,10 @@ MUST_USE enum err space_host_map_file(const char *path, const u8 **base_out, u64
 void space_host_unmap_file(const u8 *base, u64 bytes);
 void space_host_drop_file(const u8 *at, u64 bytes);
 
+/* Puts `bytes` of the file at `path`, from `offset` on, where committed pages are: read-only, and
+ * taken away again by space_host_unplace, which leaves zero pages there.  Offset and address are
+ * whole pages; the file must be that long.  ERR_IO names path and reason: the pages stay then. */
+MUST_USE enum err space_host_place_file(const char *path, u64 offset, u8 *at, u64 bytes);
+void space_host_unplace(u8 *at, u64 bytes);
+
 #endif

@@ -211,3 +211,27 @@ void space_host_drop_file(const u8 *at, u64 bytes)
     uintptr_t end = ALIGN_DOWN((uintptr_t)at + bytes, PAGE_BYTES);
     if (first < end) madvise((void *)first, end - first, MADV_DONTNEED);
 }
+
+enum err space_host_place_file(const char *path, u64 offset, u8 *at, u64 bytes)
+{
+    int fd = -1;
+    struct stat s;
+    ASSERT((uintptr_t)at % PAGE_BYTES == 0 && offset % PAGE_BYTES == 0 && bytes > 0);
+    TRY(file_open(path, FILE_OPEN_READ, 0, &fd));
+    if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || (u64)s.st_size < offset + bytes) {
+        file_close(fd);
+        return fail(ERR_IO, "mapping %s: not a plain file of %llu bytes", path,
+                    (ull)(offset + bytes));
+    }
+    void *got = mmap(at, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset);
+    i32 why = errno;
+    file_close(fd);
+    return got == MAP_FAILED ? fail(ERR_IO, "mapping %s: %s", path, strerror(why)) : OK;
+}
+
+void space_host_unplace(u8 *at, u64 bytes)
+{
+    void *got = mmap(at, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    ASSERT(got == at);
+}

@@ -61,6 +61,7 @@ struct profile_row {
     u32  threads;                               /* compute threads; 0 = one a core               */
     u32  backend;                               /* enum profile_backend                          */
     char arithmetic[PROFILE_WORD_BYTES];        /* auto, f32, bf16 or FORMAT=WORD,...            */
+    bool pack_cache;
     char template_name[PROFILE_WORD_BYTES];     /* auto = by the template file's digest          */
     u32  draft;                                 /* enum profile_draft                            */
     u32  draft_max;                             /* ids proposed at once                          */

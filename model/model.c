@@ -140,7 +140,7 @@ u32 model_declare(const struct model_room *room, struct arena_decl *decl)
 
 static enum err load_all(const struct model_room *room)
 {
-    TRY(weights_open(&model.ops, arena_find("weights")));
+    TRY(weights_open(&model.ops, arena_find("weights"), room->pack_folder));
     model.stage = WEIGHTS;
     TRY(state_open(&model.layout));
     TRY(slot_open(room->slot_count, room->ctx_rows, arena_find("lists")));

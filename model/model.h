@@ -40,6 +40,7 @@ struct model_room {                     /* what the rooms above the model may as
     u64 ctx_rows;                       /* rows a sequence may have                           */
     u64 pool_bytes;                     /* blocks and sections span so many bytes at most     */
     u32 verify_rows;                    /* most rows of a batch with drafts; 0: no drafts     */
+    const char *pack_folder;            /* of a file of packed weights (packed.h), or NULL    */
 };
 
 MUST_USE enum err model_open(const struct model_setup *setup);

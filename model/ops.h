@@ -162,6 +162,10 @@ struct ops {
      * rounding as above. */
     u64      (*pack_bytes)(const struct ops_pack_source *source);
     enum err (*pack)(const struct ops_pack_source *source, u8 *to, struct ops_matrix *out);
+    /* What pack would say of a source that lies packed at `at`; and the id of all its layouts: a
+     * file of packed matrices is of use under the same id only. */
+    void     (*packed)(const struct ops_pack_source *source, const u8 *at, struct ops_matrix *out);
+    u32      packing_id;
 
     /* Bytes a product of so many rows of k terms wants beside it; grows with both. */
     u64      (*product_work_bytes)(u32 rows, u32 k);

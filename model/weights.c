@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arena/base/file.h"
 #include "arena/base/hash.h"
 #include "arena/base/log.h"
 #include "arena/base/text.h"
 #include "arena/extents.h"
 #include "model/gguf.h"
+#include "model/packed.h"
 #include "model/tensors.h"
 
 enum { PIECE_ALIGN = 256, FP8_BLOCK = 128 };
@@ -33,6 +35,7 @@ static struct {
     u32 arena;
     extent_id extent;
     bool open;
+    u64 placed_bytes;                   /* of a file of packed weights under the extent       */
     u64 mapped_bytes;
     u64 hash[2];
     struct weights_progress progress;
@@ -369,20 +372,106 @@ static enum err fill(const struct ops *ops, u8 *base)
     return OK;
 }
 
-enum err weights_open(const struct ops *ops, u32 weights_arena)
+/* The model's files as they are now, and what is taken from them: a file of packed weights was made
+ * of just these.  Times are those of the last change of a file or of its name. */
+static enum err sources_of(const struct ops *ops, u64 out[2])
+{
+    struct hash_state hash;
+    char path[FILE_PATH_BYTES];
+    hash_open(&hash);
+    hash_shape(&hash, table.shape);
+    for (u32 i = 0; i < table.files->count; i++) {
+        struct file_stat stat;
+        TRY(file_join(table.files->dir, table.files->row[i].name, path));
+        TRY(file_stat(path, &stat));
+        u64 say[] = { stat.bytes, stat.inode, stat.mtime_ns, stat.ctime_ns };
+        hash_add(&hash, path, strlen(path));
+        hash_add(&hash, say, sizeof say);
+    }
+    for (u32 i = 0; i < table.count; i++) {
+        const struct weight_row *w = &table.row[i];
+        u64 say[] = { w->source->type, w->what.role, w->what.form, w->what.rows, w->what.cols,
+                      piece_bytes(ops, w) };
+        hash_add(&hash, w->what.name, strlen(w->what.name));
+        hash_add(&hash, say, sizeof say);
+    }
+    hash_close(&hash, out);
+    return OK;
+}
+
+/* The rows of an extent that came from a file. */
+static void take_placed(const struct ops *ops, const u8 *base)
+{
+    u64 at = 0;
+    table.mapped_bytes = 0;
+    for (u32 i = 0; i < table.count; i++) {
+        struct weight_row *w = &table.row[i];
+        struct ops_pack_source source = pack_source(w);
+        if (w->what.form == FORM_MATRIX) ops->packed(&source, base + at, &w->matrix);
+        else if (w->what.form == FORM_TABLE) table.mapped_bytes += w->source->bytes;
+        else w->vector = (const f32 *)(const void *)(base + at);
+        at += piece_bytes(ops, w);
+    }
+}
+
+static void placed_done(u64 bytes) { atomic_fetch_add(&table.progress.done_bytes, bytes); }
+
+/* True when a file of packed weights is under the extent. */
+static bool place(const struct ops *ops, const char *folder, const struct packed_key *key, u8 *base)
+{
+    u64 total = atomic_load(&table.progress.total_bytes);
+    atomic_store(&table.progress.total_bytes, key->bytes);
+    enum err err = packed_map(folder, key, base, table.hash, placed_done);
+    atomic_store(&table.progress.total_bytes, total);
+    atomic_store(&table.progress.done_bytes, err == OK ? total : 0);
+    if (err != OK && err != ERR_NOT_FOUND)
+        log_line(LOG_LEVEL_WARN, "pack cache: %s; the weights are packed again", err_last()->text);
+    if (err != OK) return false;
+    table.placed_bytes = key->bytes;
+    take_placed(ops, base);
+    log_line(LOG_LEVEL_INFO, "pack cache: %llu MiB of packed weights mapped",
+             (ull)(key->bytes / MIB));
+    return true;
+}
+
+static void keep(const char *folder, const struct packed_key *key, const u8 *base)
+{
+    if (packed_write(folder, key, base, table.hash) == OK)
+        log_line(LOG_LEVEL_INFO, "pack cache: %llu MiB of packed weights written to %s/packed",
+                 (ull)(key->bytes / MIB), folder);
+    else
+        log_line(LOG_LEVEL_WARN, "pack cache: %s", err_last()->text);
+}
+
+static enum err open_extent(const struct ops *ops, const char *folder, u8 *base)
+{
+    struct packed_key key = { .packing_id = ops->packing_id, .bytes = weights_extent_bytes(ops) };
+    bool cached = folder != NULL && !table.files->embedded;
+    if (cached) TRY(sources_of(ops, key.sources));
+    if (cached && place(ops, folder, &key, base)) return OK;
+    TRY(fill(ops, base));
+    TRY(ops->sync());
+    if (cached) keep(folder, &key, base);
+    return OK;
+}
+
+enum err weights_open(const struct ops *ops, u32 weights_arena, const char *pack_folder)
 {
     ASSERT(!table.open && table.count > 0);
     TRY(arena_extents_take(weights_arena, weights_extent_bytes(ops), &table.extent));
     table.arena = weights_arena;
     table.open = true;
-    enum err err = fill(ops, arena_extents_addr(weights_arena, table.extent));
-    if (err == OK) err = ops->sync();
+    table.placed_bytes = 0;
+    enum err err = open_extent(ops, pack_folder,
+                               arena_extents_addr(weights_arena, table.extent));
     if (err != OK) weights_close();
     return err;
 }
 
 void weights_close(void)
 {
+    if (table.open && table.placed_bytes > 0)
+        packed_unmap(arena_extents_addr(table.arena, table.extent), table.placed_bytes);
     if (table.open) arena_extents_free(table.arena, table.extent);
     table.open = false;
     table.count = 0;
@@ -432,6 +521,6 @@ void weights_hash(u64 out[2])
     out[1] = table.hash[1];
 }
 
-u64 weights_mapped_bytes(void) { return table.mapped_bytes; }
+u64 weights_mapped_bytes(void) { return table.mapped_bytes + table.placed_bytes; }
 
 struct weights_progress *weights_progress(void) { return &table.progress; }

@@ -28,9 +28,10 @@ u64 weights_extent_bytes(const struct ops *ops);
 /* After weights_scan: the arithmetic id of this model, the largest of its formats. */
 u32 weights_arithmetic(const struct ops *ops);
 
-/* Takes the extent from arena `weights_arena` and fills it.  ERR_MEMORY, ERR_FORMAT, ERR_DEVICE;
- * nothing is held then. */
-MUST_USE enum err weights_open(const struct ops *ops, u32 weights_arena);
+/* Takes the extent from arena `weights_arena` and fills it; with a `pack_folder` by mapping a file
+ * of packed weights over it (packed.h), which is written when there is none to trust.  ERR_MEMORY,
+ * ERR_FORMAT, ERR_DEVICE, ERR_IO; nothing is held then. */
+MUST_USE enum err weights_open(const struct ops *ops, u32 weights_arena, const char *pack_folder);
 void weights_close(void);
 
 /* A packed matrix of a layer (layer_count: of none; family_draft_layer: of the draft head). */

@@ -76,6 +76,8 @@ static enum err plan_ctx(void)
                     "or --ctx", (ull)ctx, CTX_LEAST);
     start.room = (struct model_room){ .slot_count = slots, .ctx_rows = ctx,
                                       .pool_bytes = p->board_bytes,
+                                      .pack_folder = p->pack_cache && p->cache_dir[0] != 0
+                                                     ? p->cache_dir : NULL,
                                       .verify_rows = drafters_rows(p, slots) };
     return OK;
 }
@@ -273,12 +275,14 @@ enum err start_load(void)
     TRY(open_close());
     if (start.profile.end_align_reasoning == ALIGN_AUTO)
         start.profile.end_align_reasoning = start.template_id == TEMPLATE_38 ? ALIGN_ON : ALIGN_OFF;
+    u64 began_us = clock_us();
     TRY(model_load(&start.room));
     budget_graph_mapped(&start.graph, weights_mapped_bytes());
     const struct ops *ops = model_ops();
-    log_line(LOG_LEVEL_INFO, "model %s: arithmetic %u, level %s, %u threads, weights %llu MiB",
-             model_name(), ops->arithmetic_id, ops->level, ops->thread_count,
-             (ull)(arena_row(arena_find("weights"))->used_bytes / MIB));
+    log_line(LOG_LEVEL_INFO, "model %s: arithmetic %u, level %s, %u threads, weights %llu MiB, "
+             "loaded in %.2f s", model_name(), ops->arithmetic_id, ops->level, ops->thread_count,
+             (ull)(arena_row(arena_find("weights"))->used_bytes / MIB),
+             (f64)(clock_us() - began_us) / 1e6);
     return OK;
 }
 

@@ -17,6 +17,7 @@
 enum {
     ID_BF16 = 1, ID_INT8 = 2,           /* numbers a test ties to bits; change with any bit    */
     ID_REFERENCE = 1001,
+    PACKING_ID = 1,                     /* of the layouts of pack.h and format.h               */
     HEAD_DIM_CAP = 1024,                /* row buffers of a head stand on the stack            */
     TASK_VALUES = 16384,                /* elementwise: values a task                          */
     TASK_ROWS = 8,                      /* norm, gates: rows a task                            */
@@ -117,16 +118,22 @@ static u64 cpu_pack_bytes(const struct ops_pack_source *source)
     return tiles_of(source->n) * format_strip_bytes(format, source->k);
 }
 
+static void cpu_packed(const struct ops_pack_source *source, const u8 *at, struct ops_matrix *out)
+{
+    enum ops_source format = kept_as(source);
+    *out = (struct ops_matrix){
+        .packed = at, .packed_bytes = cpu_pack_bytes(source), .n = source->n, .k = source->k,
+        .format = format, .int8 = cpu.int8 && format == OPS_Q8_0,
+        .cols = format_cols(source, format),
+    };
+}
+
 static enum err cpu_pack(const struct ops_pack_source *source, u8 *to, struct ops_matrix *out)
 {
     TRY(pack_check(source));
     struct pack_job job = { source, kept_as(source), to };
     threads_run(pack_task, &job, tiles_of(source->n), (u64)source->n * source->k);
-    *out = (struct ops_matrix){
-        .packed = to, .packed_bytes = cpu_pack_bytes(source), .n = source->n, .k = source->k,
-        .format = job.format, .int8 = cpu.int8 && job.format == OPS_Q8_0,
-        .cols = format_cols(source, job.format),
-    };
+    cpu_packed(source, to, out);
     return OK;
 }
 
@@ -639,7 +646,8 @@ enum err cpu_open(struct ops *out, u32 threads, const char *level, enum ops_arit
         .row_invariant = true, .reference = reference,
         .act_bytes = sizeof(f32), .store_bytes = reference ? sizeof(f32) : sizeof(bf16),
         .thread_count = threads,
-        .pack_bytes = cpu_pack_bytes, .pack = cpu_pack,
+        .pack_bytes = cpu_pack_bytes, .pack = cpu_pack, .packed = cpu_packed,
+        .packing_id = reference ? ID_REFERENCE : PACKING_ID,
         .product_work_bytes = cpu_product_work_bytes, .product = cpu_product,
         .embed = cpu_embed, .rms_norm = cpu_rms_norm, .residual = cpu_residual,
         .attn_rows = cpu_attn_rows, .attn_work_bytes = cpu_attn_work_bytes, .attn = cpu_attn,

@@ -22,6 +22,7 @@ struct rig {
     u32  verify_rows;
     bool reference;
     enum ops_arithmetic arithmetic;     /* unless reference                                   */
+    const char *pack_folder;
     enum model_draft draft;
 };
 
@@ -37,7 +38,8 @@ static enum err rig_try(const struct rig *r)
     struct arena_decl decl[MODEL_DECL_CAP];
     rig_room = (struct model_room){
         .slot_count = r->slots == 0 ? 2 : r->slots,
-        .ctx_rows = r->ctx_rows == 0 ? 2048 : r->ctx_rows, .pool_bytes = 256 * MIB,
+        .ctx_rows = r->ctx_rows == 0 ? 2048 : r->ctx_rows, .pack_folder = r->pack_folder,
+        .pool_bytes = 256 * MIB,
         .verify_rows = r->verify_rows,
     };
     model_close();                      /* of a test that failed half way                     */
