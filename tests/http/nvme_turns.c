@@ -133,6 +133,36 @@ TEST(an_older_copy_in_memory_does_not_replace_the_newer_one_on_disk)
     last_down();
 }
 
+static u32 fail_nth;
+static void fail_at_start(void) { file_fail_as(fail_nth, FILE_FAULT_KILL); }
+
+/* The disk dies at any call of a start: then there are no files, and the next start has them. */
+TEST(a_start_that_fails_at_any_file_call_goes_on_without_files)
+{
+    u32 left = 0, off = 0;
+    first_up(&(struct micro_setup){ 0 });
+    micro_prompt(&ask, 3 * G + 5, 3, 9);
+    micro_run(&ask);
+    stop();
+    setup.opening = fail_at_start;
+    for (fail_nth = 1; left == 0; fail_nth++) {
+        micro_open(&setup);
+        left = file_fail_left();
+        file_fail(0);
+        off += !nvme_on();
+        engine_restore();
+        micro_close();
+    }
+    CHECK(off > 10);
+    setup.opening = NULL;
+    up(folder);
+    micro_continue(&again, &ask, 7, 4);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    micro_equals_cold(&again);
+    last_down();
+}
+
 /* K10: a prompt read twice has an anchor on disk, the third reader starts there. */
 TEST(a_prompt_that_was_read_twice_is_on_disk_for_the_third_reader)
 {

@@ -169,7 +169,6 @@ static u32 talks_of(u32 piece)
     return count;
 }
 
-/* Every use of a file is one somebody knows of, and no manifest names what isn't written. */
 /* Folders of other models went for want of room: what was left there is not known any more. */
 static void note_removed(void)
 {
@@ -180,6 +179,7 @@ static void note_removed(void)
         if (m != world.model) world.left[m].known = false;
 }
 
+/* Every use of a file is one somebody knows of, and no manifest names what isn't written. */
 static void files_check(void)
 {
     if (!nvme_on()) return;

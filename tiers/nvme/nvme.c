@@ -138,6 +138,7 @@ bool nvme_open(const struct nvme_setup *setup)
         pool_close();
         writer_close();
         reader_close();
+        spill_close();
         fingerprint_close(&own.place, now_s);
         return false;
     }
@@ -268,7 +269,8 @@ bool nvme_newest(struct nvme_hit *out, u64 session_out[2])
 {
     u32 newest = NONE;
     struct spill_hit end;
-    for (u32 i = spill_next(0); own.on && i != NONE; i = spill_next(i + 1))
+    if (!own.on) return false;
+    for (u32 i = spill_next(0); i != NONE; i = spill_next(i + 1))
         if (newest == NONE || spill_at(i)->talk.used_s > spill_at(newest)->talk.used_s) newest = i;
     if (newest == NONE || !spill_end(newest, &end) || end.start >= own.set.ctx) return false;
     *out = (struct nvme_hit){ .anchor = end.anchor, .cover = end.cover, .row = newest,
