@@ -133,6 +133,8 @@ static const struct profile_key keys[] = {
          "the spill leaves so much free on its file system"),
     COUNT(KEY_COUNT64, "spill-min-tokens", "budget", spill_min_tokens, 0, 0x1p32, "16384",
           "shorter conversations are not written because they are displaced"),
+    { "spill-wait-s", "budget", KEY_TIME, FIELD(spill_wait_us), 1000000, 0, 3600e6, NULL, "5",
+      "a request waits so long for memory that a displaced conversation's writes hold" },
     { "journal-idle-s", "budget", KEY_TIME, FIELD(journal_idle_us), 1000000, 0, 86400e6, NULL, "5",
       "idle for so long, conversations are written to disk" },
     { "journal-every-s", "budget", KEY_TIME, FIELD(journal_every_us), 1000000, 0, 86400e6, NULL,

@@ -98,7 +98,7 @@ struct profile_row {
     u64  disk_min_tokens;
     u32  disk_admit_after;
     u64  spill_bytes, spill_floor_bytes;        /* node `spill`; free on the file system at least */
-    u64  spill_min_tokens;
+    u64  spill_min_tokens, spill_wait_us;
     u64  journal_idle_us, journal_every_us, journal_rows;
     u64  nvme_day_bytes;
     u64  drain_write_us, restore_wait_us;

@@ -235,12 +235,41 @@ static void answer_queued(struct engine *e)
     }
 }
 
+/* Its memory is on the way to disk, as a displaced conversation's tail: the turn stays in line for
+ * a while, then that tail is given up, but for the file being written.  Decoding goes on. */
+static bool wait_for_tail(const struct engine *e, struct turn_row *turn)
+{
+    u64 now_us = clock_us(), most_us = nvme_wait_us();
+    turn->wait_seen = nvme_written();
+    if (turn->wait_until_us == 0) {
+        if (most_us == 0) return false;
+        turn->wait_until_us = now_us + most_us;
+        nvme_tails()->waits++;
+    }
+    if (now_us < turn->wait_until_us) return nvme_wait_us() > 0 || turn->wait_dropped;
+    if (turn->wait_dropped) return false;
+    turn->wait_dropped = true;
+    turn->wait_until_us = now_us + e->set.profile->spill_wait_us;   /* of that one file        */
+    if (!nvme_drop_tail()) return writer_pending() > 0;
+    turn->wait_seen = UINT64_MAX;                                   /* tried again at once     */
+    return true;
+}
+
+u64 admit_waits_us(void)
+{
+    u32 oldest = turn_oldest(TURN_QUEUED);
+    const struct turn_row *turn = oldest == NONE ? NULL : turn_at(oldest);
+    bool waits = turn != NULL && turn->wait_until_us > 0 && turn->wait_seen == nvme_written() &&
+                 clock_us() < turn->wait_until_us;
+    return waits ? turn->wait_until_us : 0;
+}
+
 void admit_pass(struct engine *e)
 {
     answer_queued(e);
     for (;;) {
         u32 index = idle_slots(e) > 0 ? turn_oldest(TURN_QUEUED) : next_guest(e);
-        if (index == NONE) return;
+        if (index == NONE || admit_waits_us() > 0) return;
         struct turn_row *turn = turn_at(index);
         turn->asked = e->counts.turns + e->admitted + 1;
         enum err err = admit(e, turn);
@@ -252,6 +281,10 @@ void admit_pass(struct engine *e)
         if (err == OK && turn->slot == NONE) {          /* no guest: it waits like the others */
             ASSERT(idle_slots(e) == 0);
             continue;
+        }
+        if (err == ERR_MEMORY && turn->slot == NONE && wait_for_tail(e, turn)) {
+            if (turn->wait_seen == UINT64_MAX) continue;
+            return;
         }
         e->moved = true;
         if (turn->slot != NONE) e->slot_turn[turn->slot] = index;

@@ -1,4 +1,4 @@
-/* http/turn/clear.c - /cache/clear: one session or everybody, in one tier or all, and what it freed. */
+/* http/turn/clear.c - /cache/clear: a session or everybody, one tier or all, and what it freed. */
 #include "http/turn/pass.h"
 
 #include "arena/base/hash.h"

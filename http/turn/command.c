@@ -312,6 +312,7 @@ static void put_nvme(struct json_out *out)
         struct writer_counts w = writer_counts();
         struct reader_counts r = reader_counts();
         struct pool_counts o = pool_counts();
+        struct nvme_tails tails = *nvme_tails();
         const struct { const char *name; u64 value; } row[] = {
             { "files", p.rows }, { "line_anchors", p.anchors }, { "disk_bytes", p.disk_bytes },
             { "spill_bytes", p.spill_bytes }, { "bad_files", p.bad }, { "evicted", p.evicted },
@@ -328,6 +329,8 @@ static void put_nvme(struct json_out *out)
             { "write_failed", w.failed }, { "write_refused_full", w.refused_full },
             { "write_refused_day", w.refused_day }, { "day_bytes", w.day_bytes },
             { "read_bytes", r.bytes }, { "read_files", r.files }, { "read_refused", r.refused },
+            { "spill_waits", tails.waits }, { "spill_tails_dropped", tails.dropped },
+            { "spill_tokens_dropped", tails.dropped_tokens }, { "writes_cancelled", w.cancelled },
             { "other_folders", o.others }, { "other_folders_bytes", o.others_bytes },
             { "other_folders_removed", o.others_removed },
             { "file_system_free_bytes", writer_space() },

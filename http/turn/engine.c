@@ -129,7 +129,8 @@ static void open_nvme(const struct engine_setup *setup)
             .journal = { .idle_us = p->journal_idle_us, .every_us = p->journal_every_us,
                          .rows_min = p->journal_rows, .day_cap_bytes = p->nvme_day_bytes,
                          .row_bytes = state_shape()->block_bytes / state_shape()->block_rows },
-            .spill_floor_bytes = p->spill_floor_bytes, .spill_rows_min = p->spill_min_tokens },
+            .spill_floor_bytes = p->spill_floor_bytes, .spill_rows_min = p->spill_min_tokens,
+            .spill_wait_us = p->spill_wait_us },
         .wake = submit_wake(), .threads = setup->io_threads });
 }
 
@@ -225,7 +226,7 @@ static bool can_move(const struct engine *e)
         idle = idle || (turn == NONE && slot < e->main_count);
         if (turn != NONE && decode_ready(turn_at(turn))) return true;
     }
-    return idle && turn_count(TURN_QUEUED) > 0;
+    return idle && turn_count(TURN_QUEUED) > 0 && admit_waits_us() == 0;
 }
 
 /* Sleeps on the wake word until something arrives, or the nearest deadline. */
@@ -233,6 +234,7 @@ static void engine_wait(struct engine *e, u32 seen)
 {
     if (e->moved || can_move(e)) return;
     u64 until_us = MIN(e->draining ? e->drain_until_us : UINT64_MAX, nvme_due_us());
+    if (admit_waits_us() > 0) until_us = MIN(until_us, admit_waits_us());
     if (turn_count(TURN_DECODE) + turn_count(TURN_ANSWER) > 0)
         until_us = MIN(until_us, clock_us() + PASS_PAUSE_US);
     ring_wait(submit_wake(), seen, until_us);

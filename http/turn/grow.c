@@ -61,6 +61,7 @@ static void grow(struct engine *e, struct turn_row *turn)
     /* Each round gives one idle record up, so it ends. */
     while (err == ERR_MEMORY && wants_relieve(e, turn->slot) > 0)
         err = ask_gate(e, turn, &plan);
+    if (err == ERR_MEMORY && nvme_drop_tail()) err = ask_gate(e, turn, &plan);  /* never waits */
     if (err == OK || slot_row(turn->slot)->len < slot_row(turn->slot)->row_cap) return;
     if (err == ERR_MEMORY && turn->slot == 0 && end_side_turn(e)) return;
     turn->by_memory = true;

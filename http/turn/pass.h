@@ -72,6 +72,8 @@ struct turn_row {
     struct resident_pool pool;
     u64  think_hi;
     u64  restore_us, prefill_us, decode_us;
+    u64  wait_until_us, wait_seen;  /* for a displaced tail's memory; files written then      */
+    bool wait_dropped;              /* what it waited for was given up                        */
     u64  admit_at_us, first_at_us;
     enum turn_finish finish;
     enum err error;
@@ -126,6 +128,10 @@ void turn_serve(const struct engine *e, struct turn_row *turn, u64 prompt_count,
                 const struct turn_mark *marks, u32 mark_count);
 void turn_publish(const struct turn_row *turn, enum submit_state state);
 u64  turn_table_bytes(u32 rows);
+
+/* admit.c: the oldest turn waits for memory that a displaced conversation's writes hold: until when
+ * nothing need be tried unless a file is written; 0: none does. */
+u64  admit_waits_us(void);
 
 /* wants.c: what a placed hit asks for; pure. */
 struct wants { struct budget_want want[3]; u32 count; u64 rows; };

@@ -46,6 +46,8 @@ static struct {
     u64 idle_since_us, counts_us;
     u64 plan_us, due_us;                /* when the write-behind is planned next; may save next */
     bool fresh;                         /* a turn ended, or idling began, since the last plan */
+    u64 tail_tokens;                    /* of displaced conversations, not yet on disk        */
+    struct nvme_tails tails;
     bool on;
     char why[NVME_WHY_BYTES];           /* off, though it was asked for                       */
 } own;
@@ -169,7 +171,6 @@ void nvme_close(void)
 
 bool nvme_on(void) { return own.on; }
 const char *nvme_why(void) { return own.why; }
-
 static bool spilling(void) { return own.on && spill_cap_bytes() > 0; }
 
 void nvme_caps(void)
@@ -553,8 +554,34 @@ void nvme_displaced(u32 record, u64 kept_rows)
     u64 rows = record_rows(record);
     if (!own.on || !spilling() || kept_rows >= rows || !writable(record)) return;
     if (rows < own.set.knobs.spill_rows_min || kept_of(record)->saved_rows >= rows) return;
-    if (newest(record)) save(record, clock_us(), true);
+    u64 tokens = rows - MIN(rows, kept_of(record)->saved_rows);
+    if (newest(record) && save(record, clock_us(), true)) own.tail_tokens += tokens;
 }
+
+u64 nvme_wait_us(void)
+{
+    if (!own.on || own.tail_tokens == 0 || writer_pending() == 0) return 0;
+    f64 us = (f64)own.tail_tokens * own.rates.prefill_s_token * 1e6;   /* 0: not known         */
+    return us > 0 ? (u64)MIN(us, (f64)own.set.knobs.spill_wait_us) : own.set.knobs.spill_wait_us;
+}
+
+u64 nvme_written(void)
+{
+    struct writer_counts w = writer_counts();
+    return w.files + w.failed + w.cancelled;
+}
+
+bool nvme_drop_tail(void)
+{
+    if (!own.on || own.tail_tokens == 0 || writer_cancel() == 0) return false;
+    own.tails.dropped++, own.tails.dropped_tokens += own.tail_tokens;
+    log_line(LOG_LEVEL_WARN, "spill: %llu tokens are not written: their memory is needed",
+             (ull)own.tail_tokens);
+    own.tail_tokens = 0;
+    return true;
+}
+
+struct nvme_tails *nvme_tails(void) { return &own.tails; }
 
 /* A save of the session failed or was evicted: what was thought written is not. */
 static void check_saved(u32 record, struct kept_row *k, bool saving)
@@ -611,6 +638,7 @@ bool nvme_pass(u64 now_us, bool busy)
     if (!own.set.threads)
         while (writer_step()) continue;
     moved = journal_answers() || moved;
+    if (writer_pending() == 0) own.tail_tokens = 0;
     if (busy) own.idle_since_us = 0;
     else if (own.idle_since_us == 0) {
         own.idle_since_us = MAX(now_us, 1u);

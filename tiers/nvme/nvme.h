@@ -22,6 +22,7 @@ struct nvme_knobs {
     struct journal_knobs journal;       /* day_cap_bytes and row_bytes too                    */
     u64 spill_floor_bytes;              /* free on the file system at least, for the spill    */
     u64 spill_rows_min;                 /* a displaced conversation has at least so many      */
+    u64 spill_wait_us;                  /* a must waits so long for its writes                */
 };
 struct nvme_setup {
     struct budget_graph *graph;         /* nodes of pool nvme: pool_declare                   */
@@ -87,6 +88,15 @@ void nvme_line(u32 record, u64 pos);
 void nvme_turn_over(u32 record, u64 start, u64 now_us);
 /* A conversation leaves its slot and only `kept_rows` of it stay in memory. */
 void nvme_displaced(u32 record, u64 kept_rows);
+/* How long a must that found no memory may wait for the tail of a displaced conversation that is
+ * being written: the knob, at most what forwarding those tokens again takes; 0: nothing is. */
+u64  nvme_wait_us(void);
+/* Files that came to their end so far: whether it is worth asking for memory again. */
+u64  nvme_written(void);
+/* The tail's writes not yet begun are given up and counted; false: there were none. */
+bool nvme_drop_tail(void);
+struct nvme_tails { u64 waits, dropped, dropped_tokens; };
+struct nvme_tails *nvme_tails(void);            /* waits: counted by who waits                */
 void nvme_prefilled(u64 tokens, u64 us);        /* for the rate                               */
 
 /* Answers of both threads, and the write-behind; `busy`: some turn runs.  True: something moved. */

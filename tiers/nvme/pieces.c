@@ -299,6 +299,7 @@ void pieces_written(u32 piece, enum err err)
     ASSERT(r->state == PIECE_WRITING);
     r->state = PIECE_READY;
     if (err != OK) pieces_doom(piece);
+    if (err == ERR_CANCELLED) own.counts.bad--;         /* nothing is wrong with the disk     */
 }
 
 /* ------------------------------------------------------------------ scan */

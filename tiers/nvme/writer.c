@@ -15,8 +15,10 @@ struct write_row {
     struct writer_ask ask;              /* keys and block point into the tables below         */
     struct writer_answer answer;
     u8  **from;                         /* addresses of the blocks, or of the unit            */
+    _Atomic u32 claim;                  /* enum claim: who has it                             */
     bool used;
 };
+enum claim { CLAIM_QUEUED, CLAIM_BEGUN, CLAIM_CANCELLED };
 
 static struct {
     struct writer_setup set;
@@ -195,7 +197,11 @@ bool writer_step(void)
 {
     u32 index;
     if (!ring_pop(&own.todo, &index)) return false;
-    carry_out(&own.row[index]);
+    struct write_row *row = &own.row[index];
+    u32 claim = CLAIM_QUEUED;
+    if (atomic_compare_exchange_strong(&row->claim, &claim, CLAIM_BEGUN)) carry_out(row);
+    else row->answer = (struct writer_answer){ .owner = row->ask.owner, .kind = row->ask.kind,
+                                               .err = ERR_CANCELLED };
     bool pushed = ring_push(&own.done, index);
     ASSERT(pushed);                     /* as many cells as rows                              */
     return true;
@@ -332,6 +338,7 @@ bool writer_submit(const struct writer_ask *ask)
     u32 index = own.next;               /* ends: a row is free                                */
     struct write_row *row = &own.row[index];
     row->ask = *ask;
+    row->claim = CLAIM_QUEUED;
     row->used = true;
     if (piece) fill_piece(row, index, ask);
     hold(&row->ask, true);
@@ -346,17 +353,32 @@ bool writer_done(struct writer_answer *out)
     u32 index;
     if (own.row == NULL || !ring_pop(&own.done, &index)) return false;
     struct write_row *row = &own.row[index];
-    hold(&row->ask, false);
+    if (row->claim != CLAIM_CANCELLED) hold(&row->ask, false);
     *out = row->answer;
     row->used = false;
     own.pending--;
-    if (out->err != OK) own.counts.failed++;
+    if (row->claim == CLAIM_CANCELLED) own.counts.cancelled++;
+    else if (out->err != OK) own.counts.failed++;
     else if (out->kind == WRITER_REMOVE || out->kind == WRITER_FOLDER) own.counts.removed++;
     else {
         own.counts.files++;
         own.counts.bytes += out->bytes;
     }
     return true;
+}
+
+u32 writer_cancel(void)
+{
+    u32 count = 0;
+    for (u32 i = 0; own.row != NULL && i < own.set.row_cap; i++) {
+        struct write_row *row = &own.row[i];
+        u32 claim = CLAIM_QUEUED;
+        if (!row->used || row->ask.kind != WRITER_PIECE) continue;
+        if (!atomic_compare_exchange_strong(&row->claim, &claim, CLAIM_CANCELLED)) continue;
+        hold(&row->ask, false);         /* the thread looks at nothing of it any more         */
+        count++;
+    }
+    return count;
 }
 
 u32 writer_pending(void) { return own.pending; }

@@ -55,6 +55,7 @@ struct writer_answer {
 };
 
 struct writer_counts {
+    u64 cancelled;                      /* pieces given up before they were begun             */
     u64 bytes, files, failed, refused_full, refused_day, removed;
     u64 day, day_bytes;                 /* days since 1970; bytes written in it               */
 };
@@ -67,6 +68,9 @@ void writer_close(void);
 
 /* False: no row is free, or the day's bytes are used up; counted, nothing held. */
 MUST_USE bool writer_submit(const struct writer_ask *ask);
+/* Pieces that the thread has not begun: their holds are dropped now, they are answered
+ * ERR_CANCELLED.  How many. */
+u32  writer_cancel(void);
 /* Rows that writer_submit would still take. */
 u32 writer_room(void);
 /* The next answer, its holds dropped; false: none now. */
