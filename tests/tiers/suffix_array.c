@@ -57,7 +57,8 @@ TEST(the_longest_match_and_all_its_places_are_those_of_a_slow_search)
             for (u64 p = 1; p < count; p++)
                 found += words_id(records[p]) && words_id(records[p - 1]) &&
                          slow_agree(records, p, query + QUERY, 32) == longest;
-            CHECK_EQ(array_find(records, array, places, query + QUERY, 32, &lo, &hi), longest);
+            CHECK_EQ(array_find(records, count, array, places, query + QUERY, 32, &lo, &hi),
+                     longest);
             if (longest == 0) continue;
             CHECK_EQ(hi - lo, found);
             for (u64 i = lo; i < hi; i++)
@@ -81,6 +82,45 @@ TEST(an_array_is_in_the_order_of_ids_not_of_bytes)
     CHECK_EQ(array[1], WORDS_RECORD + 5);   /* ffff before it, not a head   */
     CHECK_OK(array_build(words, 0, work, array, &places));
     CHECK_EQ(places, 0);
+}
+
+TEST(a_large_array_finds_by_its_directory_what_a_slow_search_finds)
+{
+    enum { LARGE = 70000, ALL = LARGE + 200 };
+    u32 *many = calloc(ALL, sizeof *many), *out = calloc(array_words(ALL), sizeof *out);
+    u32 *ids = calloc(LARGE, sizeof *ids);
+    void *room = calloc(ALL, ARRAY_WORK_BYTES);
+    u64 session[2] = { 1, 2 }, places, lo, hi;
+    CHECK(many != NULL && out != NULL && ids != NULL && room != NULL);
+    for (u32 i = 0; i < LARGE; i++) {       /* few ids and many, beyond the directory's last  */
+        u64 draw = rng_u64(3, i);
+        ids[i] = (u32)(draw >> 8) % (draw % 3 == 0 ? 60u : draw % 3 == 1 ? 3000u : 0xFFFFFEu);
+        if (i > 5000 && draw % 11 == 0) ids[i] = ids[i - 4000];
+    }
+    u64 count = words_put(many, session, ids, LARGE);
+    count += words_put(many + count, session, ids + 100, 60);
+    CHECK_EQ(array_words(count), count + ARRAY_DIR + 1);
+    CHECK_OK(array_build(many, count, room, out, &places));
+    CHECK_EQ(places, LARGE - 1 + 59);
+    for (u32 round = 0; round < 300; round++) {
+        u32 query[QUERY], longest = 0;
+        u64 from = rng_u64(4, round) % (LARGE - QUERY), found = 0;
+        memcpy(query, ids + from, sizeof query);
+        if (round % 2 == 0) query[QUERY - 2 - round % 5] = (u32)rng_u64(5, round) % 60;
+        if (round % 7 == 0) query[QUERY - 1] = (u32)rng_u64(6, round) % 0xFFFFFFu;
+        for (u64 p = 1; p < count; p++) {
+            if (!words_id(many[p]) || !words_id(many[p - 1])) continue;
+            u32 same = slow_agree(many, p, query + QUERY, 32);
+            found = same > longest ? 1 : found + (same == longest);
+            longest = MAX(longest, same);
+        }
+        CHECK_EQ(array_find(many, count, out, places, query + QUERY, 32, &lo, &hi), longest);
+        if (longest > 0) CHECK_EQ(hi - lo, found);
+    }
+    free(many);
+    free(out);
+    free(ids);
+    free(room);
 }
 
 TEST(what_was_put_is_valid_and_a_cut_of_any_length_ends_before_a_record)

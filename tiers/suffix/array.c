@@ -5,7 +5,20 @@
 
 #include <divsufsort.h>
 
-enum { ID_BYTES = 3 };
+enum { ID_BYTES = 3, DIR_SHIFT = 6 };
+
+u64 array_words(u64 count) { return count + (count >= ARRAY_DIR_LEAST ? ARRAY_DIR + 1 : 0); }
+
+static u32 entry_of(u32 id) { return MIN(id >> DIR_SHIFT, (u32)ARRAY_DIR - 1); }
+
+/* dir[e]: the first place before which an id of entry e or a later one stands. */
+static void fill_dir(const u32 *words, const u32 *array, u64 places, u32 *dir)
+{
+    u32 next = 0;
+    for (u64 i = 0; i < places; i++)
+        while (next <= entry_of(words[array[i] - 1])) dir[next++] = (u32)i;     /* next grows */
+    while (next <= ARRAY_DIR) dir[next++] = (u32)places;
+}
 
 enum err array_build(const u32 *words, u64 count, void *work, u32 *out, u64 *count_out)
 {
@@ -28,6 +41,7 @@ enum err array_build(const u32 *words, u64 count, void *work, u32 *out, u64 *cou
         if (place < count && words_id(words[place - 1]) && words_id(words[place]))
             out[places++] = (u32)place;
     }
+    if (count >= ARRAY_DIR_LEAST) fill_dir(words, out, places, out + count);
     *count_out = places;
     return OK;
 }
@@ -46,11 +60,16 @@ static bool before(const u32 *words, u32 place, const u32 *context, u32 same)
     return words_id(word) && word < context[-1 - (i64)same];
 }
 
-u32 array_find(const u32 *words, const u32 *array, u64 count, const u32 *context, u32 most,
-               u64 *lo_out, u64 *hi_out)
+u32 array_find(const u32 *words, u64 count, const u32 *array, u64 places, const u32 *context,
+               u32 most, u64 *lo_out, u64 *hi_out)
 {
-    u64 lo = 0, hi = count;
+    u64 lo = 0, hi = places;
     u32 best = 0;
+    if (count >= ARRAY_DIR_LEAST && most > 0) {     /* half of the steps, the ones far apart  */
+        const u32 *dir = array + count + entry_of(context[-1]);
+        lo = dir[0];
+        hi = dir[1];
+    }
     while (lo < hi) {                   /* the first place that does not stand before         */
         u64 at = lo + (hi - lo) / 2;
         u32 same = array_agree(words, array[at], context, most);
@@ -70,10 +89,10 @@ u32 array_find(const u32 *words, const u32 *array, u64 count, const u32 *context
         while (edge >= step && array_agree(words, array[edge - step], context, best) == best)
             edge -= step;
     *lo_out = edge;
-    for (step = 1, edge = lo; count - edge >= step &&
+    for (step = 1, edge = lo; places - edge >= step &&
          array_agree(words, array[edge + step - 1], context, best) == best; step *= 2) edge += step;
     for (; step > 0; step /= 2)
-        while (count - edge >= step &&
+        while (places - edge >= step &&
                array_agree(words, array[edge + step - 1], context, best) == best) edge += step;
     *hi_out = edge;
     return best;

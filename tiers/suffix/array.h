@@ -11,9 +11,13 @@
 
 #include "arena/base/err.h"
 
-enum { ARRAY_WORK_BYTES = 15 };         /* of work memory a word                              */
+enum { ARRAY_WORK_BYTES = 15,           /* of work memory a word                              */
+       ARRAY_DIR = 4096,                /* a large array knows where ids begin, 64 by 64      */
+       ARRAY_DIR_LEAST = 65536 };       /* words of a large one                               */
 
-/* Places of `words` [count] that have an id before and an id behind, into `out` [count at most],
+/* Words of the array of so many: places, and behind them the directory of a large one. */
+u64 array_words(u64 count);
+/* Places of `words` [count] that have an id before and an id behind, into `out` [array_words],
  * *count_out of them.  `work`: ARRAY_WORK_BYTES * count bytes, on a line of 4.  ERR_MEMORY (the
  * library's own tables), ERR_LIMIT: too many words for it. */
 MUST_USE enum err array_build(const u32 *words, u64 count, void *work, u32 *out, u64 *count_out);
@@ -23,8 +27,9 @@ MUST_USE enum err array_build(const u32 *words, u64 count, void *work, u32 *out,
  * before every record. */
 u32 array_agree(const u32 *words, u32 place, const u32 *context, u32 most);
 
-/* The longest match, of at most `most` ids, and the neighbours [*lo_out, *hi_out) that have it. */
-u32 array_find(const u32 *words, const u32 *array, u64 count, const u32 *context, u32 most,
-               u64 *lo_out, u64 *hi_out);
+/* The longest match, of at most `most` ids, and the neighbours [*lo_out, *hi_out) that have it, in
+ * the array with `places` of `words` [count]. */
+u32 array_find(const u32 *words, u64 count, const u32 *array, u64 places, const u32 *context,
+               u32 most, u64 *lo_out, u64 *hi_out);
 
 #endif

@@ -325,7 +325,7 @@ static bool start_build(u64 now_us)
     struct segment_row *r = segment_at(row);
     u64 count = r->count - WORDS_FILE;
     struct segment_piece piece[] = { { ALIGN_UP(count * ARRAY_WORK_BYTES, sizeof(u32)), &own.work },
-                                     { count * sizeof(u32), &own.array } };
+                                     { array_words(count) * sizeof(u32), &own.array } };
     if (!segment_gate(piece, COUNT_OF(piece))) {
         own.build_after_us = now_us + RETRY_US;
         return false;

@@ -97,7 +97,7 @@ static void search_chain(struct places *p, const struct segment_view *v, const u
 static void search_array(struct places *p, const struct segment_view *v, const u32 *end, u32 most)
 {
     u64 lo, hi;
-    u32 length = array_find(v->words, v->array, v->places, end, most, &lo, &hi);
+    u32 length = array_find(v->words, v->count, v->array, v->places, end, most, &lo, &hi);
     if (length < p->length || length < LOOKUP_MIN) return;
     u32 room = LOOKUP_VOTES - (length > p->length ? 0 : p->count);
     u64 count = MIN(hi - lo, (u64)room);
