@@ -150,11 +150,19 @@ u32 forward_vocab(void) { return room.shape->vocab; }
 bool forward_row_invariant(void) { return room.ops->row_invariant; }
 
 /* ---------------------------------------------------------------- a layer */
+/* Roles whose product follows another one of the same rows, in every layer. */
+static bool reads_again(enum family_role role)
+{
+    return role == ROLE_K || role == ROLE_V || role == ROLE_GDN_Z || role == ROLE_GDN_A ||
+           role == ROLE_GDN_B || role == ROLE_MLP_UP;
+}
+
 enum err forward_product(const struct forward_batch *b, u32 layer, enum family_role role, u32 x,
                          u32 y)
 {
     struct ops_product p = { .w = weights_matrix(layer, role), .x = b->at[x], .y = b->at[y],
-                             .rows = b->rows, .work = b->at[BUFFER_WORK] };
+                             .rows = b->rows, .work = b->at[BUFFER_WORK],
+                             .same_x = reads_again(role) };
     return room.ops->product(&p);
 }
 

@@ -94,6 +94,7 @@ struct ops_product {            /* y[r, j] = order32(x[r, :], W[j, :]), r < rows
     u32         rows;
     bool        y_f32;          /* logits: the sum unrounded                                  */
     void       *work;           /* ops.product_work_bytes                                     */
+    bool        same_x;         /* x and work stand as the product before left them           */
 };
 
 struct ops_attn_rows {          /* split, norm, rope; K and V rows stored; nh 0: those alone  */

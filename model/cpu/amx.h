@@ -13,8 +13,9 @@
 #include "model/cpu/tile.h"
 
 enum {
-    AMX_ROWS = 256,                     /* rows of a block: their tiles stay in L2             */
-    AMX_COLUMNS = 8,                    /* column tiles of a panel                             */
+    AMX_ROWS = 512,                     /* rows of a panel: their tiles stay in L2             */
+    AMX_CHUNK_ROWS = 256,               /* where K goes in chunks                              */
+    AMX_COLUMNS = 16,                   /* column tiles of a panel                             */
     AMX_CHUNK_MOST = 80, AMX_CHUNK = 32,        /* blocks of K in one go; of a longer K        */
     AMX_OWN_ROWS = 32,                  /* rows made ready here at a time                      */
     AMX_OWN_BLOCKS = 32,                /* blocks of K of those                                */
@@ -74,77 +75,131 @@ struct amx_strip {
     bool       round, stream;
 };
 
+/* Blocks of K walked in one go: all, unless K is long or weights are expanded on the way. */
+static u32 amx_chunk(const struct amx_strip *p)
+{
+    u32 blocks = (p->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK;
+    return (blocks <= AMX_CHUNK_MOST && !p->packed) || blocks <= AMX_CHUNK ? blocks : AMX_CHUNK;
+}
+
 /* ---- a block of sums ------------------------------------------------------------------------- */
+
+/* Sums of rows [r, r + rows) and column tiles [c, c + tiles) that wait at `s`, [column tile][row
+ * tile], to be put to y: a row at a time between the tile instructions of the next block. */
+struct amx_sums { const u8 *s; u32 r, rows, c, tiles; };
+
+VEC_FN void amx_put(const struct amx_strip *p, const struct amx_sums *from, u32 i)
+{
+    u32 column = from->c * LEVEL_COLUMNS;
+    f32 *y = p->y + (from->r + i) * p->y_stride + column;
+    const u8 *line = from->s + i / TILE_ROWS * TILE_BYTES + i % TILE_ROWS * TILE_LINE;
+    for (u32 j = 0; j < from->tiles; j++) {
+        u32 left = p->columns - column - j * LEVEL_COLUMNS;
+        u32 all = left >= LEVEL_COLUMNS ? 0xffffu : (1u << left) - 1;
+        __mmask16 mask = (__mmask16)all;
+        __m512i v = _mm512_loadu_si512(line + j * 2 * TILE_BYTES);
+        if (p->round) {                 /* maths_round_bf16 of sixteen                         */
+            __m512 f = _mm512_castsi512_ps(v);
+            __mmask16 nan = _mm512_cmp_ps_mask(f, f, _CMP_UNORD_Q);
+            __m512i odd = _mm512_and_si512(_mm512_srli_epi32(v, 16), _mm512_set1_epi32(1));
+            __m512i even = _mm512_add_epi32(v, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+            v = _mm512_mask_or_epi32(even, nan, v, _mm512_set1_epi32(0x00400000));
+            v = _mm512_and_si512(v, _mm512_set1_epi32((i32)0xffff0000u));
+        }
+        _mm512_mask_storeu_epi32(y + j * LEVEL_COLUMNS, mask, v);
+    }
+}
+
+/* Blocks [lo, hi) of a strip's K for one block of tiles; between ranges the sums stand at own.s. */
+struct amx_range {
+    const struct amx_strip *p;
+    const u8 *a, *w;                    /* at block lo                                         */
+    u64  a_step, w_step;
+    u32  lo, hi;
+    struct amx_sums own;
+    struct amx_sums wait;               /* put to y meanwhile; rows 0: none                    */
+    const u8 *next;                     /* weights read after: `lines` lines a block are asked */
+    u32  lines;                         /* for                                                 */
+    u32  turn;                          /* which of two slots comes next                       */
+};
 
 /* Rows' tiles a, a + a_step by columns' tiles w, w + w_step, over `blocks` blocks: tiles 0 (and 1)
  * hold the first column tile's sums, 2 (and 3) the second's.  `rows`, `tiles`: constants, 1 or 2.
- */
-VEC_FN void amx_blocks(u32 rows, u32 tiles, const u8 *a, u64 a_step, const u8 *w, u64 w_step,
-                       u32 blocks, bool ahead)
+ * Returns how many rows of g->wait were put. */
+VEC_FN u32 amx_blocks(u32 rows, u32 tiles, const struct amx_range *g, u32 blocks)
 {
+    const struct amx_strip *p = g->p;
+    const u8 *a = g->a, *w = g->w, *next = g->next;
+    f32 *y = p->y + g->own.r * p->y_stride + g->own.c * LEVEL_COLUMNS;
     for (u32 b = 0; b < blocks; b++, a += TILE_BYTES, w += TILE_BYTES) {
-        if (ahead)
-            for (u32 c = 0; c < tiles; c++)
-                for (u32 i = 0; i < TILE_BYTES; i += PRODUCT_LINE)
-                    __builtin_prefetch(w + c * w_step + AMX_AHEAD + i);
         TILE_LOAD(6, w);
         TILE_LOAD(4, a);
         TILE_DOT(0, 4, 6);
         if (rows > 1) {
-            TILE_LOAD(5, a + a_step);
+            TILE_LOAD(5, a + g->a_step);
             TILE_DOT(1, 5, 6);
         }
         if (tiles > 1) {
-            TILE_LOAD(7, w + w_step);
+            TILE_LOAD(7, w + g->w_step);
             TILE_DOT(2, 4, 7);
             if (rows > 1) TILE_DOT(3, 5, 7);
         }
+        for (u32 i = 0; i < g->lines; i++, next += PRODUCT_LINE) __builtin_prefetch(next, 0, 2);
+        if (b < g->own.rows) {          /* where the sums will go                              */
+            __builtin_prefetch(y + b * p->y_stride, 1);
+            __builtin_prefetch(y + b * p->y_stride + LEVEL_COLUMNS, 1);
+        }
+        if (b < g->wait.rows) amx_put(p, &g->wait, b);
+    }
+    return MIN(blocks, g->wait.rows);
+}
+
+/* One block of 32 terms of which those from `left` on are +0, of all columns' tiles. */
+VEC_FN void amx_last(u32 rows, u32 tiles, const u8 *a, u64 a_step, const u8 *w, u64 w_step,
+                     u32 left)
+{
+    u8 masked[2][TILE_BYTES];
+    for (u32 i = 0; i < tiles; i++) product_mask_tile(w + i * w_step, left, masked[i], false);
+    TILE_LOAD(6, masked[0]);
+    TILE_LOAD(4, a);
+    TILE_DOT(0, 4, 6);
+    if (tiles > 1) {
+        TILE_LOAD(7, masked[1]);
+        TILE_DOT(2, 4, 7);
+    }
+    if (rows > 1) {
+        TILE_LOAD(5, a + a_step);
+        TILE_DOT(1, 5, 6);
+        if (tiles > 1) TILE_DOT(3, 5, 7);
     }
 }
 
-/* Blocks [lo, hi) of a strip's K for one block of tiles; between ranges the sums stand at `s`,
- * [column tile][row tile]. */
-struct amx_range {
-    const u8 *a, *w;                    /* at block lo                                         */
-    u64  a_step, w_step;
-    u32  lo, hi, live;                  /* live: as in the strip                                 */
-    bool ahead;
-    u8  *s;
-};
-
 VEC_FN void amx_walk(u32 rows, u32 tiles, const struct amx_range *g)
 {
-    u32 full = MIN(g->live / LEVEL_BLOCK, g->hi), left = g->live % LEVEL_BLOCK, done = g->hi;
-    u64 at = (u64)(full - g->lo) * TILE_BYTES;
+    u32 live = g->p->live, full = MIN(live / LEVEL_BLOCK, g->hi), put = 0;
+    u8 *s = (u8 *)(uintptr_t)g->own.s;
     if (g->lo == 0) {
         TILE_ZERO(0);
         if (rows > 1) TILE_ZERO(1);
         if (tiles > 1) TILE_ZERO(2);
         if (rows > 1 && tiles > 1) TILE_ZERO(3);
     } else {
-        TILE_LOAD(0, g->s);
-        if (rows > 1) TILE_LOAD(1, g->s + TILE_BYTES);
-        if (tiles > 1) TILE_LOAD(2, g->s + 2 * TILE_BYTES);
-        if (rows > 1 && tiles > 1) TILE_LOAD(3, g->s + 3 * TILE_BYTES);
+        TILE_LOAD(0, s);
+        if (rows > 1) TILE_LOAD(1, s + TILE_BYTES);
+        if (tiles > 1) TILE_LOAD(2, s + 2 * TILE_BYTES);
+        if (rows > 1 && tiles > 1) TILE_LOAD(3, s + 3 * TILE_BYTES);
     }
-    if (full > g->lo) {
-        amx_blocks(rows, tiles, g->a, g->a_step, g->w, g->w_step, full - g->lo, g->ahead);
-    }
+    if (full > g->lo) put = amx_blocks(rows, tiles, g, full - g->lo);
     if (full >= g->lo && full < g->hi) {            /* the last terms, then blocks of zeros    */
-        u8 masked[2][TILE_BYTES];
-        for (u32 i = 0; i < tiles; i++)
-            product_mask_tile(g->w + i * g->w_step + at, left, masked[i], false);
-        amx_blocks(rows, tiles, g->a + at, g->a_step, masked[0], TILE_BYTES, 1, false);
-        done = full + 1;
+        u64 at = (u64)(full - g->lo) * TILE_BYTES;
+        amx_last(rows, tiles, g->a + at, g->a_step, g->w + at, g->w_step, live % LEVEL_BLOCK);
+        if (full + 1 < g->hi) amx_last(rows, tiles, g->a, g->a_step, g->w, g->w_step, 0);
     }
-    if (done < g->hi && done == full + 1) {
-        static const u8 zeros[TILE_BYTES];
-        amx_blocks(rows, tiles, zeros, 0, zeros, 0, 1, false);
-    }
-    TILE_STORE(0, g->s);
-    if (rows > 1) TILE_STORE(1, g->s + TILE_BYTES);
-    if (tiles > 1) TILE_STORE(2, g->s + 2 * TILE_BYTES);
-    if (rows > 1 && tiles > 1) TILE_STORE(3, g->s + 3 * TILE_BYTES);
+    TILE_STORE(0, s);
+    if (rows > 1) TILE_STORE(1, s + TILE_BYTES);
+    if (tiles > 1) TILE_STORE(2, s + 2 * TILE_BYTES);
+    if (rows > 1 && tiles > 1) TILE_STORE(3, s + 3 * TILE_BYTES);
+    for (; put < g->wait.rows; put++) amx_put(g->p, &g->wait, put);
 }
 
 typedef void amx_kernel(const struct amx_range *g);
@@ -154,65 +209,77 @@ typedef void amx_kernel(const struct amx_range *g);
 AMX_CASE(1, 1) AMX_CASE(1, 2) AMX_CASE(2, 1) AMX_CASE(2, 2)
 static amx_kernel *const amx_kernels[2][2] = { { amx_1x1, amx_1x2 }, { amx_2x1, amx_2x2 } };
 
-/* Rows [r, r + rows) of column tiles [c, c + tiles): sums at `s` to y. */
-static void amx_put(const struct amx_strip *p, u32 r, u32 rows, u32 c, u32 tiles, const u8 *s)
+/* ---- a strip --------------------------------------------------------------------------------- */
+
+/* Rows [r0, r1) of column tiles [c0, c1) of one panel: at most AMX_ROWS by AMX_COLUMNS, of a long K
+ * AMX_CHUNK_ROWS. */
+struct amx_panel { const u8 *a; u32 r0, r1, c0, c1; };     /* a: tiles of row r0               */
+
+/* All row pairs of column tiles [c, c + tiles) over blocks [g->lo, g->hi); `sums`: a slot each, or
+ * two in turn.  The weights of the columns after are asked for meanwhile; `first`: nobody asked for
+ * these. */
+static void amx_pairs(struct amx_range *g, const struct amx_panel *n, u32 c, u32 tiles, bool turns,
+                      u8 (*sums)[4 * TILE_BYTES], bool first)
 {
-    __m512i one = _mm512_set1_epi32(1), half = _mm512_set1_epi32(0x7fff);
-    for (u32 j = 0; j < tiles; j++) {
-        u32 column = (c + j) * LEVEL_COLUMNS, left = p->columns - column;
-        u32 all = left >= LEVEL_COLUMNS ? 0xffffu : (1u << left) - 1;
-        __mmask16 mask = (__mmask16)all;
-        f32 *y = p->y + r * p->y_stride + column;
-        for (u32 i = 0; i < rows; i++, y += p->y_stride) {
-            const u8 *line = s + (j * 2 + i / TILE_ROWS) * TILE_BYTES + i % TILE_ROWS * TILE_LINE;
-            __m512i v = _mm512_loadu_si512(line);
-            if (p->round) {             /* maths_round_bf16 of sixteen                         */
-                __m512 f = _mm512_castsi512_ps(v);
-                __mmask16 nan = _mm512_cmp_ps_mask(f, f, _CMP_UNORD_Q);
-                __m512i odd = _mm512_and_si512(_mm512_srli_epi32(v, 16), one);
-                __m512i even = _mm512_add_epi32(v, _mm512_add_epi32(odd, half));
-                v = _mm512_mask_or_epi32(even, nan, v, _mm512_set1_epi32(0x00400000));
-                v = _mm512_and_si512(v, _mm512_set1_epi32((i32)0xffff0000u));
-            }
-            _mm512_mask_storeu_epi32(y, mask, v);
+    const struct amx_strip *p = g->p;
+    u32 blocks = (p->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK, across = n->r1 - n->r0 > TILE_ROWS ? 2 : 1;
+    u32 pairs = (n->r1 - n->r0 + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS);
+    bool last = g->hi == blocks, more = p->stream && c + tiles < n->c1 && last && g->lo == 0;
+    for (u32 pair = 0; pair < pairs; pair++) {
+        u32 r = n->r0 + pair * 2 * TILE_ROWS;
+        g->a = n->a + pair * 2 * g->a_step + g->lo * (u64)TILE_BYTES;
+        g->own = (struct amx_sums){ sums[turns ? g->turn++ % 2 : pair], r,
+                                    MIN(n->r1 - r, 2u * TILE_ROWS), c, tiles };
+        g->lines = more ? (TILE_ROWS * across + pairs - 1) / pairs : 0;
+        g->next = g->w + tiles * g->w_step + (u64)pair * g->lines * blocks * PRODUCT_LINE;
+        if (first && pair == 0 && p->stream) {
+            g->lines = TILE_ROWS * tiles;
+            g->next = g->w + AMX_AHEAD;
         }
+        amx_kernels[g->own.rows > TILE_ROWS][tiles > 1](g);
+        g->wait = last ? g->own : (struct amx_sums){ 0 };
     }
 }
 
-/* ---- a strip --------------------------------------------------------------------------------- */
-
-/* Rows [r0, r1), at most AMX_ROWS, of column tiles [c0, c1), at most AMX_COLUMNS; `a`: tiles of row
- * r0.  A long K goes in chunks, outside of columns and rows: their tiles stay in L2.  A matrix that
+/* A long K goes in chunks, outside of columns and rows: their tiles stay in L2.  A matrix that
  * keeps a block format is expanded a chunk of two column tiles at a time. */
-static void amx_panel(const struct amx_strip *p, const u8 *a, u32 r0, u32 r1, u32 c0, u32 c1)
+static void amx_panel(const struct amx_strip *p, const struct amx_panel *n)
 {
-    enum { PAIRS = AMX_ROWS / TILE_ROWS / 2 };
-    _Alignas(64) u8 sums[AMX_COLUMNS / 2 * PAIRS][4 * TILE_BYTES];
+    enum { SLOTS = AMX_COLUMNS / 2 * (AMX_CHUNK_ROWS / TILE_ROWS / 2) };
+    _Alignas(64) u8 sums[SLOTS][4 * TILE_BYTES];
     _Alignas(64) u8 expanded[2][AMX_CHUNK * TILE_BYTES];
     u32 blocks = (p->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK, hi;
-    u32 chunk = blocks <= AMX_CHUNK_MOST && !p->packed ? blocks : AMX_CHUNK;
-    u32 pairs = (r1 - r0 + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS);
-    u32 across = p->stream && p->rows <= TILE_ROWS ? 1 : 2;
-    struct amx_range g = { .w_step = p->packed ? sizeof expanded[0] : p->tile_bytes,
-                           .a_step = (u64)blocks * TILE_BYTES, .live = p->live };
+    u32 chunk = amx_chunk(p);
+    u32 pairs = (n->r1 - n->r0 + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS);
+    u32 across = p->stream && n->r1 - n->r0 <= TILE_ROWS ? 1 : 2;
+    struct amx_range g = { .p = p, .w_step = p->packed ? sizeof expanded[0] : p->tile_bytes,
+                           .a_step = (u64)blocks * TILE_BYTES };
     for (g.lo = 0; g.lo < blocks; g.lo = hi) {
         g.hi = hi = MIN(g.lo + chunk, blocks);
-        for (u32 c = c0; c < c1; c += across) {
-            u32 tiles = MIN(c1 - c, across);
+        for (u32 c = n->c0; c < n->c1; c += across) {
+            u32 tiles = MIN(n->c1 - c, across), slot = (c - n->c0) / across * pairs;
             if (p->packed)
                 for (u32 i = 0; i < tiles; i++)
                     level_expand(p->packed, p->tile + c + i, g.lo, hi, expanded[i]);
             g.w = p->packed ? expanded[0] : p->w + c * p->tile_bytes + g.lo * (u64)TILE_BYTES;
-            for (u32 r = r0, pair = 0; r < r1; r += 2 * TILE_ROWS, pair++) {
-                u32 rows = MIN(r1 - r, 2u * TILE_ROWS);
-                g.a = a + pair * 2 * g.a_step + g.lo * (u64)TILE_BYTES;
-                g.ahead = p->stream && r == r0;
-                g.s = sums[chunk == blocks ? 0 : (c - c0) / across * pairs + pair];
-                amx_kernels[rows > TILE_ROWS][tiles > 1](&g);
-                if (hi == blocks) amx_put(p, r, rows, c, tiles, g.s);
-            }
+            if (chunk == blocks) amx_pairs(&g, n, c, tiles, true, sums, c == n->c0);
+            else amx_pairs(&g, n, c, tiles, false, sums + slot, true);
         }
     }
+    for (u32 i = 0; i < g.wait.rows; i++) amx_put(p, &g.wait, i);
+}
+
+/* All of a strip whose activations are tiles at `a`. */
+static void amx_strip_run(const struct amx_strip *p, const u8 *a)
+{
+    u32 tiles = (p->columns + LEVEL_COLUMNS - 1) / LEVEL_COLUMNS;
+    u32 blocks = (p->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK;
+    u32 rows = amx_chunk(p) == blocks ? AMX_ROWS : AMX_CHUNK_ROWS;
+    for (u32 r = 0; r < p->rows; r += rows)
+        for (u32 c = 0; c < tiles; c += AMX_COLUMNS)
+            amx_panel(p, &(struct amx_panel){ a + r * amx_row_bytes(p->k), r,
+                                              MIN(r + rows, p->rows), c,
+                                              MIN(c + AMX_COLUMNS, tiles) });
 }
 
 /* Columns of tiles [tile_lo, tile_hi) of rows [lo, hi), made ready before. */
@@ -233,12 +300,8 @@ static void amx_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo
         .rows = hi - lo, .columns = MIN(tile_hi * LEVEL_COLUMNS, n) - first, .live = k, .k = k,
         .round = !p->y_f32, .stream = !packed,
     };
-    u32 tiles = tile_hi - tile_lo;
     tile_open();
-    for (u32 r = 0; r < strip.rows; r += AMX_ROWS)
-        for (u32 c = 0; c < tiles; c += AMX_COLUMNS)
-            amx_panel(&strip, (const u8 *)p->work + (lo + r) * amx_row_bytes(k), r,
-                      MIN(r + AMX_ROWS, strip.rows), c, MIN(c + AMX_COLUMNS, tiles));
+    amx_strip_run(&strip, (const u8 *)p->work + lo * amx_row_bytes(k));
     tile_close();
 }
 
@@ -267,23 +330,21 @@ static u64 amx_probe(u32 rounds)
  * it is left to the chains in vector registers. */
 static bool amx_run(const struct product_strip *p)
 {
-    u32 tiles = (p->columns + LEVEL_COLUMNS - 1) / LEVEL_COLUMNS;
     u32 blocks = (p->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK;
     if (p->wide || p->resume || p->stream || p->rows < AMX_OWN_LEAST || blocks > AMX_OWN_BLOCKS)
         return false;
     _Alignas(64) u8 own[AMX_OWN_ROWS / TILE_ROWS * AMX_OWN_BLOCKS][TILE_BYTES];
-    struct amx_strip strip = {
-        .w = p->w, .tile_bytes = p->tile_bytes, .y = p->y, .y_stride = p->y_stride,
-        .rows = p->rows, .columns = p->columns, .live = p->live, .k = p->k, .round = p->round,
-    };
     tile_open();
     for (u32 r = 0; r < p->rows; r += AMX_OWN_ROWS) {
-        u32 hi = MIN(r + AMX_OWN_ROWS, p->rows);
-        for (u32 i = r; i < hi; i += TILE_ROWS)
-            amx_tiles_of(p->x + i * p->x_stride, p->x_stride, hi - i, p->live, blocks,
-                         own[(i - r) / TILE_ROWS * blocks]);
-        for (u32 c = 0; c < tiles; c += AMX_COLUMNS)
-            amx_panel(&strip, own[0], r, hi, c, MIN(c + AMX_COLUMNS, tiles));
+        struct amx_strip strip = {
+            .w = p->w, .tile_bytes = p->tile_bytes, .y = p->y + r * p->y_stride,
+            .y_stride = p->y_stride, .rows = MIN(p->rows - r, (u32)AMX_OWN_ROWS),
+            .columns = p->columns, .live = p->live, .k = p->k, .round = p->round,
+        };
+        for (u32 i = 0; i < strip.rows; i += TILE_ROWS)
+            amx_tiles_of(p->x + (r + i) * p->x_stride, p->x_stride, strip.rows - i, p->live,
+                         blocks, own[i / TILE_ROWS * blocks]);
+        amx_strip_run(&strip, own[0]);
     }
     tile_close();
     return true;

@@ -33,12 +33,14 @@ enum {
     READ_TASK_BYTES = 256 * 1024, READ_AHEAD_BYTES = 4096,
     WORK_NORM = 4, WORK_FUNCTION = 24,  /* rough fused steps of a value: norm; exp and more    */
     PRODUCT_BLOCK_BYTES = 512 * 1024,   /* activations a row block holds: half of L2           */
+    READY_BLOCK_BYTES = 1024 * 1024, READY_TILES = 16,  /* the same with tiles (AMX)           */
 };
 
 static struct cpu {
     const struct cpu_level *level;      /* NULL: closed                                        */
     bool reference, int8;
     const struct cpu_level *integer;    /* whose integer arithmetic serves                     */
+    bool ready, ready_int8;             /* what the last product left in its work memory       */
 } cpu;
 
 bool cpu_has_level(const char *level)
@@ -172,12 +174,12 @@ static void product_task(const void *owner, u32 task, u32 worker)
     else cpu.level->product(job->p, lo, hi, tile, tile_hi, cpu.reference);
 }
 
-/* Rows of a task: whole blocks of the level's kernel, LEVEL_READY_ROWS too where it has them. */
+/* Rows and column tiles of a task: a level that makes activations ready halves their bytes. */
 static u32 product_rows_each(u32 k)
 {
-    u64 values = PRODUCT_BLOCK_BYTES / (cpu.level->ready ? sizeof(bf16) : sizeof(f32));
-    u32 step = cpu.level->ready ? 2 * LEVEL_READY_ROWS : 12;
-    return MAX((u32)(values / MAX(k, 1u)) / step * step, 4 * step);
+    u64 wanted = PRODUCT_BLOCK_BYTES / (MAX(k, 1u) * sizeof(f32)) / 12 * 12;
+    u64 ready = READY_BLOCK_BYTES / (MAX(k, 1u) * sizeof(bf16)) / 32 * 32;
+    return cpu.level->ready ? (u32)MIN(MAX(ready, 256ull), 512ull) : (u32)MAX(wanted, 48ull);
 }
 
 /* Row blocks outside, columns inside: a block's activations stay in L2 for all columns. */
@@ -188,10 +190,15 @@ static enum err cpu_product(const struct ops_product *p)
     u32 rows_each = product_rows_each(p->w->k);
     u32 row_tasks = pieces(p->rows, rows_each);
     u32 wanted = pieces(tiles, MAX(threads_count() * 4 / row_tasks, 1u));
-    u32 tiles_each = (u32)ALIGN_UP(MIN(MAX(wanted, 1u), (u32)PRODUCT_TILES), 2);
+    u32 tiles_most = cpu.level->ready ? READY_TILES : PRODUCT_TILES;
+    u32 tiles_each = (u32)ALIGN_UP(MIN(MAX(wanted, 1u), tiles_most), 2);
     if (p->rows <= PRODUCT_STREAM_ROWS) tiles_each = MAX(wanted, 1u);
     struct product_job job = { p, pieces(tiles, tiles_each), tiles_each, rows_each };
-    if (p->w->int8 || plain_bytes(p->rows, p->w->k) > 0)
+    bool ready = p->w->int8 || plain_bytes(p->rows, p->w->k) > 0;
+    bool stands = p->same_x && cpu.ready && cpu.ready_int8 == p->w->int8;
+    cpu.ready = ready || (p->same_x && cpu.ready);
+    if (ready) cpu.ready_int8 = p->w->int8;
+    if (ready && !stands)
         threads_run(ready_task, p, pieces(p->rows, LEVEL_READY_ROWS),
                     (u64)p->rows * p->w->k * WORK_NORM);
     threads_run(product_task, &job, job.tile_tasks * row_tasks, (u64)p->rows * p->w->n * p->w->k);
@@ -639,7 +646,8 @@ enum err cpu_open(struct ops *out, u32 threads, const char *level, enum ops_arit
         return fail(ERR_UNSUPPORTED, "level \"%s\": not one of scalar, avx2, avx512, amx, neon, or "
                     "not on this machine", level);
     TRY(threads_open(threads));
-    cpu = (struct cpu){ chosen, reference, arithmetic == OPS_AUTO, integer_of(chosen) };
+    cpu = (struct cpu){ .level = chosen, .reference = reference, .int8 = arithmetic == OPS_AUTO,
+                        .integer = integer_of(chosen) };
     *out = (struct ops){
         .name = "cpu", .level = chosen->name,
         .arithmetic_id = reference ? ID_REFERENCE : ID_BF16, .arithmetic_of = cpu_arithmetic_of,
