@@ -59,7 +59,8 @@ static void bench_format(const struct ops *ops, enum ops_source type, u32 n, u32
     for (u32 round = 0; round < 2 || now_s() - began < 0.3; round++) {
         f64 t = now_s();
         for (u32 i = 0; i < copies; i++)
-            CHECK_OK(ops->product(&(struct ops_product){ &m[i], x, y, rows, false, work }));
+            CHECK_OK(ops->product(&(struct ops_product){
+                .w = &m[i], .x = x, .y = y, .rows = rows, .work = work }));
         best = MIN(best, (now_s() - t) / copies);
     }
     printf("product  %-7s %u threads  %-5s%s n %5u k %4u rows %4u: %8.1f us  %6.1f GFLOP/s  "
