@@ -2,11 +2,12 @@
  *
  * Products and attention of enough rows go through tiles (amx.h); few rows, and all else, are the
  * text of avx512.c.  Nothing here runs unless CPUID shows AMX and the system granted it (cpu.c). */
+#include "model/cpu/level.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
 
-#include "model/cpu/level.h"
 #include "model/cpu/pack.h"
 #include "model/cpu/vnni.h"
 #include "model/maths.h"

@@ -62,7 +62,7 @@ VEC_FN void attn_ask(const u8 *rows, u64 stride, u32 n, u32 count, u32 bytes)
     if (!rows) return;
     for (u32 i = n; i < n + count; i++)
         for (u32 at = 0; at < bytes; at += PRODUCT_LINE)
-            _mm_prefetch((const char *)rows + i * stride + at, _MM_HINT_T1);
+            __builtin_prefetch(rows + i * stride + at, 0, 2);
 }
 
 /* Keys [0, keys) of a tile, rows `stride` bytes apart, to tiles of 16 keys x 32 terms of d; asks

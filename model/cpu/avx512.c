@@ -2,12 +2,13 @@
  *
  * The operations' text stands in vector.h, once for all vector levels; this file compiles it for
  * one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
+#include "model/cpu/level.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <string.h>
 
 #include "model/cpu/format.h"
-#include "model/cpu/level.h"
 #include "model/cpu/pack.h"
 #include "model/cpu/quant.h"
 #include "model/cpu/vnni.h"

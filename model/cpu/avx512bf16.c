@@ -3,6 +3,8 @@
  * expand.h compiled for one target more: level avx512 takes it where CPUID shows it.  The
  * instruction rounds to the nearest, ties to even; subnormals would be zero, but what an
  * arithmetic step gave is none. */
+#include "model/cpu/level.h"
+
 #if defined(__x86_64__)
 #include "model/cpu/avx512bf16.h"
 

@@ -64,6 +64,85 @@ VEC_FN vec word_e4m3(const u8 *at)
                                  _mm512_set1_ps(256.0f));
     return (vec){ _mm512_mask_blend_ps(nan, value, _mm512_set1_ps(maths_float(0x7fc00000u))) };
 }
+#elif defined(__aarch64__)
+typedef struct { uint32x4_t q[4]; } word16;
+#define WORD_EACH(out, expression)                                                             \
+    word16 out;                                                                                \
+    for (u32 i_ = 0; i_ < 4; i_++) out.q[i_] = (expression)
+
+VEC_FN word16 word_load(const u8 *at) { WORD_EACH(a, vec_words(at + 16 * i_)); return a; }
+VEC_FN void word_store(u8 *at, word16 a)
+{
+    for (u32 i = 0; i < 4; i++) vst1q_u8(at + 16 * i, vreinterpretq_u8_u32(a.q[i]));
+}
+VEC_FN word16 word_all(u32 x) { WORD_EACH(a, vdupq_n_u32(x)); return a; }
+VEC_FN word16 word_left(word16 a, u32 by)
+{
+    int32x4_t n = vdupq_n_s32((i32)by);
+    WORD_EACH(b, vshlq_u32(a.q[i_], n));
+    return b;
+}
+VEC_FN word16 word_right(word16 a, u32 by)
+{
+    int32x4_t n = vdupq_n_s32(-(i32)by);
+    WORD_EACH(b, vshlq_u32(a.q[i_], n));
+    return b;
+}
+VEC_FN word16 word_byte(word16 a)
+{
+    WORD_EACH(b, vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(a.q[i_]), 24)));
+    return b;
+}
+VEC_FN word16 word_bytes(const u8 *at)
+{
+    uint8x16_t all = vld1q_u8(at);
+    uint16x8_t low = vmovl_u8(vget_low_u8(all)), high = vmovl_high_u8(all);
+    return (word16){ { vmovl_u16(vget_low_u16(low)), vmovl_high_u16(low),
+                       vmovl_u16(vget_low_u16(high)), vmovl_high_u16(high) } };
+}
+VEC_FN word16 word_and(word16 a, word16 b)
+{
+    WORD_EACH(c, vandq_u32(a.q[i_], b.q[i_]));
+    return c;
+}
+VEC_FN word16 word_or(word16 a, word16 b)
+{
+    WORD_EACH(c, vorrq_u32(a.q[i_], b.q[i_]));
+    return c;
+}
+VEC_FN word16 word_add(word16 a, word16 b)
+{
+    WORD_EACH(c, vaddq_u32(a.q[i_], b.q[i_]));
+    return c;
+}
+VEC_FN vec word_f32(word16 a)
+{
+    VEC_EACH(b, vcvtq_f32_s32(vreinterpretq_s32_u32(a.q[i_])));
+    return b;
+}
+VEC_FN word16 word_bits(vec a) { WORD_EACH(b, vreinterpretq_u32_f32(a.q[i_])); return b; }
+VEC_FN vec word_halves(const u8 *at)
+{
+    f32 out[LEVEL_COLUMNS];
+    for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
+        u16 half;
+        memcpy(&half, at + 2 * c, sizeof half);
+        out[c] = maths_from_f16(half);
+    }
+    return vec_load(out);
+}
+VEC_FN vec word_quiet(vec a)
+{
+    float32x4_t nan = vdupq_n_f32(maths_float(0x7fc00000u));
+    VEC_EACH(b, vbslq_f32(vceqq_f32(a.q[i_], a.q[i_]), a.q[i_], nan));
+    return b;
+}
+VEC_FN vec word_e4m3(const u8 *at)
+{
+    f32 out[LEVEL_COLUMNS];
+    for (u32 c = 0; c < LEVEL_COLUMNS; c++) out[c] = maths_from_e4m3(at[c]);
+    return vec_load(out);
+}
 #else
 typedef struct { __m256i l, h; } word16;
 VEC_FN word16 word_load(const u8 *at) { return (word16){ vec_words(at), vec_words(at + 32) }; }
@@ -264,10 +343,10 @@ VEC_FN void expand_blocks(enum ops_source format, const struct ops_matrix *w, co
         u32 part, tile_bytes = format_rows[format].tile_bytes;
         const u8 *tile = strip + (u64)b * tile_bytes, *at = format_head(w, strip, b, &part);
         for (u32 i = 0; i < tile_bytes; i += EXPAND_LINE)
-            _mm_prefetch((const char *)tile + i + EXPAND_AHEAD, _MM_HINT_T0);
+            __builtin_prefetch(tile + i + EXPAND_AHEAD);
         if (part == 0)
             for (u32 i = 0; i < format_rows[format].head_bytes; i += EXPAND_LINE)
-                _mm_prefetch((const char *)at + i + EXPAND_AHEAD / 8, _MM_HINT_T0);
+                __builtin_prefetch(at + i + EXPAND_AHEAD / 8);
         struct expand_head head = expand_head(format, at, part);
 #pragma GCC unroll 16
         for (u32 i = 0; i < LEVEL_BLOCK / 2; i++)

@@ -41,6 +41,38 @@ VEC_FN vec int8_scales(const u8 *head)
 {
     return (vec){ _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)head)) };
 }
+#elif defined(__aarch64__)
+enum { INT8_ROWS = 2, INT8_TILES = 1, INT8_STREAM_ROWS = 2 };
+typedef struct { int32x4_t q[4]; } int8_sum;
+VEC_FN int8_sum int8_start(i32 sum)
+{
+    int8_sum a;
+    (void)sum;
+    for (u32 i = 0; i < 4; i++) a.q[i] = vdupq_n_s32(0);
+    return a;
+}
+VEC_FN int8_sum int8_weights(const u8 *at)
+{
+    int8_sum a;
+    for (u32 i = 0; i < 4; i++) a.q[i] = vreinterpretq_s32_u8(vld1q_u8(at + 16 * i));
+    return a;
+}
+VEC_FN int8_sum int8_step(int8_sum sum, int8_sum w, i32 quad)
+{
+    int8x16_t x = vreinterpretq_s8_s32(vdupq_n_s32(quad));
+    for (u32 i = 0; i < 4; i++) {
+        int8x16_t bytes = vreinterpretq_s8_s32(w.q[i]);
+        int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(bytes), vget_low_s8(x)));
+        int32x4_t high = vpaddlq_s16(vmull_high_s8(bytes, x));
+        sum.q[i] = vaddq_s32(sum.q[i], vpaddq_s32(low, high));
+    }
+    return sum;
+}
+VEC_FN vec int8_f32(int8_sum sum)
+{
+    VEC_EACH(a, vcvtq_f32_s32(sum.q[i_]));
+    return a;
+}
 #else
 enum { INT8_ROWS = 2, INT8_TILES = 1, INT8_STREAM_ROWS = 2 };
 typedef struct { __m256i l, h; } int8_sum;
@@ -68,6 +100,9 @@ VEC_FN vec int8_f32(int8_sum sum)
 {
     return (vec){ _mm256_cvtepi32_ps(sum.l), _mm256_cvtepi32_ps(sum.h) };
 }
+#endif
+
+#ifndef INT8_VNNI
 VEC_FN vec int8_scales(const u8 *head)
 {
     f32 d[LEVEL_COLUMNS];
@@ -109,7 +144,7 @@ VEC_FN void int8_block(const struct int8_strip *i, u32 rows, u32 tiles, u32 r, b
         for (u32 q = 0; q < INT8_QUADS; q++) {
             for (u32 c = 0; c < tiles; c++) {
                 const u8 *line = i->w + c * i->strip_bytes + (u64)b * INT8_TILE + q * 64;
-                if (ahead) _mm_prefetch((const char *)line + INT8_AHEAD, _MM_HINT_T0);
+                if (ahead) __builtin_prefetch(line + INT8_AHEAD);
                 w[c] = int8_weights(line);
             }
             for (u32 j = 0; j < rows; j++) {

@@ -51,7 +51,7 @@ VEC_FN void product_block(u32 rows, u32 tiles, const f32 *x, u64 x_stride, const
         vec even[VEC_TILES], odd[VEC_TILES];
         for (u32 c = 0; c < tiles; c++) {
             const u8 *line = w + c * tile_bytes + i * (wide ? 2 : 1) * PRODUCT_LINE;
-            if (ahead) _mm_prefetch((const char *)line + PRODUCT_AHEAD, _MM_HINT_T0);
+            if (ahead) __builtin_prefetch(line + PRODUCT_AHEAD);
             even[c] = wide ? vec_load((const f32 *)(const void *)line) : vec_even(line);
             odd[c] = wide ? vec_load((const f32 *)(const void *)(line + PRODUCT_LINE))
                           : vec_odd(line);

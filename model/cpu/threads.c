@@ -21,6 +21,7 @@ enum {
     SPIN_WAITER = 1000,                     /* pauses before a thread without work sleeps      */
     SPIN_CALLER = 4000,                     /* the caller waits for a running task: longer     */
     MXCSR_FLUSH = 0x8040,                   /* FTZ | DAZ                                       */
+    FPCR_FLUSH = 1 << 24,                   /* FZ                                              */
 };
 
 static struct pool {
@@ -51,13 +52,20 @@ static void pause_once(void)
 {
 #if defined(__x86_64__)
     _mm_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
 #endif
 }
 
-/* Sets FTZ and DAZ; returns what was set before. */
+/* Sets FTZ and DAZ (ARM: FZ, both in one); returns what was set before. */
 static u32 flush_on(void)
 {
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+    u64 fpcr;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
+    __asm__ volatile("msr fpcr, %0" : : "r"(fpcr | FPCR_FLUSH));
+    return (u32)fpcr;
+#elif defined(__x86_64__)
     u32 before = _mm_getcsr();
     _mm_setcsr(before | MXCSR_FLUSH);
     return before;
@@ -70,6 +78,8 @@ static void flush_restore(u32 before)
 {
 #if defined(__x86_64__)
     _mm_setcsr(before);
+#elif defined(__aarch64__)
+    __asm__ volatile("msr fpcr, %0" : : "r"((u64)before));
 #else
     (void)before;
 #endif

@@ -1,12 +1,16 @@
 /* model/cpu/vec.h - sixteen f32 lanes of the level being compiled, and the product's block sizes.
  *
- * Included once by avx512.c (VEC_AVX512: one register) and once by avx2.c (two registers), inside
- * their target.  A word here is one IEEE operation a lane, or moves bits: nothing that could round
+ * Included by avx512.c and amx.c (VEC_AVX512: one register), avx2.c (two registers) and neon.c
+ * (four), inside their target.  A word here is one IEEE operation a lane, or moves bits: nothing that could round
  * otherwise on another level. */
 #ifndef MODEL_CPU_VEC_H
 #define MODEL_CPU_VEC_H
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#else
 #include <immintrin.h>
+#endif
 
 #include "arena/base/base.h"
 
@@ -78,6 +82,70 @@ VEC_FN void vec_pair(const u8 *low, const u8 *high, u8 *line)
     __m512i a = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)low));
     __m512i b = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)high));
     _mm512_storeu_si512(line, _mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
+}
+
+#elif defined(__aarch64__)
+/* 2 rows x 1 tile x (even, odd) = 16 of 32 registers; weights take 8. */
+enum { VEC_ROWS = 2, VEC_TILES = 1, VEC_CHAINS = 2, VEC_STREAM_ROWS = 2 };
+
+typedef struct { float32x4_t q[4]; } vec;
+
+/* One operation of each of the four registers. */
+#define VEC_EACH(out, expression)                                                              \
+    vec out;                                                                                   \
+    for (u32 i_ = 0; i_ < 4; i_++) out.q[i_] = (expression)
+
+VEC_FN vec vec_load(const f32 *at) { VEC_EACH(a, vld1q_f32(at + 4 * i_)); return a; }
+VEC_FN void vec_store(f32 *at, vec a)
+{
+    for (u32 i = 0; i < 4; i++) vst1q_f32(at + 4 * i, a.q[i]);
+}
+VEC_FN vec vec_all(f32 x) { VEC_EACH(a, vdupq_n_f32(x)); return a; }
+VEC_FN vec vec_fma(vec a, vec b, vec c)
+{
+    VEC_EACH(d, vfmaq_f32(c.q[i_], a.q[i_], b.q[i_]));
+    return d;
+}
+VEC_FN vec vec_add(vec a, vec b) { VEC_EACH(c, vaddq_f32(a.q[i_], b.q[i_])); return c; }
+VEC_FN vec vec_mul(vec a, vec b) { VEC_EACH(c, vmulq_f32(a.q[i_], b.q[i_])); return c; }
+VEC_FN vec vec_sub(vec a, vec b) { VEC_EACH(c, vsubq_f32(a.q[i_], b.q[i_])); return c; }
+/* As x86's: b where a is not greater, NaN and zeros of two signs included. */
+VEC_FN vec vec_max(vec a, vec b)
+{
+    VEC_EACH(c, vbslq_f32(vcgtq_f32(a.q[i_], b.q[i_]), a.q[i_], b.q[i_]));
+    return c;
+}
+VEC_FN uint32x4_t vec_words(const u8 *at) { return vreinterpretq_u32_u8(vld1q_u8(at)); }
+VEC_FN vec vec_even(const u8 *line)
+{
+    VEC_EACH(a, vreinterpretq_f32_u32(vshlq_n_u32(vec_words(line + 16 * i_), 16)));
+    return a;
+}
+VEC_FN vec vec_odd(const u8 *line)
+{
+    uint32x4_t high = vdupq_n_u32(0xffff0000u);
+    VEC_EACH(a, vreinterpretq_f32_u32(vandq_u32(vec_words(line + 16 * i_), high)));
+    return a;
+}
+VEC_FN vec vec_narrow(const u8 *at)
+{
+    VEC_EACH(a, vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(at + 8 * i_)), 16)));
+    return a;
+}
+VEC_FN void vec_transpose(const u8 *in, u64 stride, u8 *out)
+{
+    for (u32 i = 0; i < 16; i++)
+        for (u32 j = 0; j < 16; j++)
+            __builtin_memcpy(out + i * 64 + j * 4, in + j * stride + i * 4ull, 4);
+}
+VEC_FN void vec_pair(const u8 *low, const u8 *high, u8 *line)
+{
+    for (u32 i = 0; i < 2; i++) {
+        uint16x8x2_t both = vzipq_u16(vreinterpretq_u16_u8(vld1q_u8(low + 16 * i)),
+                                      vreinterpretq_u16_u8(vld1q_u8(high + 16 * i)));
+        vst1q_u8(line + 32 * i, vreinterpretq_u8_u16(both.val[0]));
+        vst1q_u8(line + 32 * i + 16, vreinterpretq_u8_u16(both.val[1]));
+    }
 }
 
 #else

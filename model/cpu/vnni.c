@@ -2,6 +2,8 @@
  *
  * int8.h compiled for one target more: level avx512 takes it where CPUID shows VNNI, and
  * avx2's elsewhere (cpu.c). */
+#include "model/cpu/level.h"
+
 #if defined(__x86_64__)
 #include "model/cpu/vnni.h"
 
