@@ -73,6 +73,8 @@ void drafters_open(const struct profile_row *profile, u32 candidates)
     }
     own.head = draft_present() && (own.mode == DRAFT_MTP || own.mode == DRAFT_AUTO);
     own.most = forward_verify_rows() > 0 ? MIN(profile->draft_max, (u32)DRAFTERS_MOST) : 0;
+    log_line(LOG_LEVEL_INFO, "drafts: %s, at most %u ids, %u rows a round%s", drafters_mode(),
+             own.most, forward_verify_rows(), own.head ? ", a draft head" : "");
 }
 
 u32 drafters_most(void) { return own.most; }

@@ -3,6 +3,7 @@
  * cancels and neighbours, whoever proposes. */
 #include "tests/micro.h"
 #include "tests/micromodel.h"
+#include "tests/skew.h"
 
 #include "http/turn/hostile.h"
 
@@ -213,4 +214,50 @@ TEST(sampled_answers_are_the_same_whoever_proposes)
     with_drafts(DRAFT_MTP, 0, true);
     with_drafts(DRAFT_LOOKUP, 0, true);
     with_drafts(DRAFT_AUTO, 0, true);
+}
+
+/* Rows for the next id and no draft: plain steps, the same answer up to where memory ends it. */
+TEST(a_slot_without_room_for_drafts_decodes_plainly)
+{
+    static u32 out[ANSWER];
+    for (u64 seed = 0; seed <= 2; seed++) {
+        struct micro_setup setup = setup_of(DRAFT_OFF, seed);
+        setup.slot_count = 1;
+        setup.block_rows = 4;
+        setup.grid_rows = 16;
+        setup.kv_rows = 48;
+        setup.reserve_tokens = 1;
+        micro_open(&setup);
+        micro_prompt(&asks[0], 30, 5, ANSWER);
+        if (seed > 0) hostile_know(plain[0].known, plain[0].known_count);
+        micro_push(&asks[0]);
+        submit_at(asks[0].submit)->ignore_eos = true;
+        micro_wait(&asks[0]);
+        CHECK(asks[0].result.finish == FINISH_LENGTH && asks[0].result.by_memory);
+        CHECK_EQ(slot_row(0)->len, slot_row(0)->row_cap);       /* the last row too is used   */
+        micro_equals_cold(&asks[0]);
+        if (seed == 0) {
+            memcpy(out, asks[0].out, asks[0].out_count * sizeof *out);
+            memcpy(plain[0].known, asks[0].ids, 30 * sizeof *out);
+            memcpy(plain[0].known + 30, out, asks[0].out_count * sizeof *out);
+            plain[0].known_count = 30 + asks[0].out_count;
+        } else {
+            CHECK_EQ(asks[0].out_count, plain[0].known_count - 30);
+            CHECK(memcmp(out, asks[0].out, asks[0].out_count * sizeof *out) == 0);
+            CHECK(asks[0].result.drafts[DRAFTER_HOSTILE].accepted > 0);
+        }
+        micro_close();
+    }
+}
+
+TEST(no_draft_is_proposed_where_a_rows_bits_depend_on_its_batch)
+{
+    struct micro_setup setup = setup_of(DRAFT_AUTO, 0);
+    setup.wrap = skew_wrap;
+    micro_open(&setup);
+    CHECK_STR(drafters_mode(), "off");
+    micro_prompt(&asks[0], 30, 5, ANSWER);
+    micro_run(&asks[0]);
+    for (u32 d = 0; d < DRAFTER_COUNT; d++) CHECK_EQ(asks[0].result.drafts[d].blocks, 0);
+    micro_close();
 }
