@@ -20,7 +20,7 @@ static void undo_rows(void *owner, u64 bytes)
 {
     const struct load_owner *o = owner;
     (void)bytes;
-    nvme_abandon(o->load);
+    nvme_load_abandon(o->load);
 }
 
 /* The memory of a restore by the gate, its reads queued.  ERR_MEMORY, ERR_FULL. */
@@ -86,7 +86,7 @@ void load_newest(struct engine *e, u64 deadline_us)
         state = nvme_loaded(load, now_us, &came);
         if (state == NVME_LOADING && !moved) ring_wait(submit_wake(), seen, deadline_us);
     }
-    if (state == NVME_LOADING) nvme_abandon(load);      /* its next turn asks again           */
+    if (state == NVME_LOADING) nvme_load_abandon(load); /* its next turn asks again           */
     tier_settle();
     log_line(LOG_LEVEL_INFO, "restore: %llu rows of the conversation used last %s, %.0f ms",
              (ull)found.start, state == NVME_LOADED ? "are back" : "were not read",

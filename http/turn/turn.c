@@ -80,7 +80,7 @@ u32 *turn_ids(struct engine *e, const struct turn_row *turn)
 void turn_end(struct engine *e, struct turn_row *turn, enum turn_finish finish)
 {
     if (turn->state == TURN_DONE) return;
-    if (turn->state == TURN_LOADING) nvme_abandon(turn->load);
+    if (turn->state == TURN_LOADING) nvme_load_abandon(turn->load);
     if (turn->state == TURN_QUEUED || turn->state == TURN_LOADING) {
         submit_unqueue();
         submit_at(turn->submit)->queue_place = 0;

@@ -13,21 +13,6 @@ enum { NVME_PIECES = 16384, NVME_LINES = 65536, NVME_TALKS = 256, NVME_WRITES = 
        NVME_READS = 1024, NVME_SMALL = 1024, NVME_WHY_BYTES = 512, NVME_COUNTS_US = 60000000,
        NVME_PLAN_US = 50000 };          /* the write-behind is planned at most so often       */
 
-struct load_row {
-    struct nvme_hit hit;
-    struct manifest talk;               /* of the entry, as it was                            */
-    u64 session[2];
-    u64 *keys;                          /* [ctx]                                              */
-    block_id *block;                    /* [ctx / B]                                          */
-    unit_id unit[NVME_UNITS];           /* [hit.units], the start's last                      */
-    u32 reads_left;
-    enum err err;
-    bool more[NVME_UNITS];              /* that anchor was asked for                          */
-    u64  pos[NVME_UNITS];               /* where it stands                                    */
-    bool boot;                          /* of the start: no turn waits for it                 */
-    bool used, gone;                    /* gone: its turn does not wait any more              */
-};
-
 struct kept_row {                       /* of a record: what is known of its entry            */
     u64 number;                         /* the record's                                       */
     u64 saved_rows, saved_us;
@@ -39,7 +24,6 @@ static struct {
     struct nvme_setup set;
     struct fingerprint place;
     struct rates rates;
-    struct load_row load[NVME_LOADS];
     struct kept_row *kept;              /* [record_cap]                                       */
     struct journal_talk *talk;          /* [record_cap]                                       */
     u32 *record, *order;                /* [record_cap] of talk i; the plan                   */
@@ -59,24 +43,12 @@ static u32 talks_of(u64 ctx) { return ctx <= NVME_SMALL ? 32 : NVME_TALKS; }
 
 u64 nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap)
 {
-    u64 blocks = (ctx + shape->block_rows - 1) / shape->block_rows;
-    u64 load = ctx * sizeof(u64) + blocks * sizeof(block_id) + 2 * 64;
     u64 record = sizeof(struct kept_row) + sizeof(struct journal_talk) + 2 * sizeof(u32);
     return writer_table_bytes(shape, NVME_WRITES) + reader_table_bytes(shape, NVME_READS) +
            pieces_table_bytes(pieces_of(ctx)) + transfer_table_bytes(shape, ctx) +
            count_table_bytes(lines_of(ctx)) + disk_table_bytes(lines_of(ctx)) +
-           spill_table_bytes(talks_of(ctx)) + NVME_LOADS * load + record * record_cap + 16 * 64;
-}
-
-/* What a restore holds on its own account. */
-static void let_go(struct load_row *r)
-{
-    u64 b = state_shape()->block_rows;
-    for (u64 k = 0; k * b < r->hit.start; k++)
-        arena_blocks_drop(state_blocks_arena(), r->block[k], HOLD_WRITING);
-    for (u32 i = 0; i < r->hit.units; i++)
-        arena_slots_drop(state_sections_arena(), r->unit[i], HOLD_WRITING);
-    r->used = false;
+           spill_table_bytes(talks_of(ctx)) + nvme_load_table_bytes(shape, ctx) +
+           record * record_cap + 16 * 64;
 }
 
 /* ------------------------------------------------------------------ open and close */
@@ -84,16 +56,12 @@ static void let_go(struct load_row *r)
 static enum err open_tables(void)
 {
     const struct nvme_setup *s = &own.set;
-    u64 blocks = (s->ctx + state_shape()->block_rows - 1) / state_shape()->block_rows;
     u32 t = s->table_arena;
     TRY(arena_table_take(t, "nvme records", sizeof *own.kept, s->record_cap, &own.kept));
     TRY(arena_table_take(t, "nvme talks", sizeof *own.talk, s->record_cap, &own.talk));
     TRY(arena_table_take(t, "nvme order", sizeof *own.order, s->record_cap, &own.order));
     TRY(arena_table_take(t, "nvme saves", sizeof *own.record, s->record_cap, &own.record));
-    for (u32 i = 0; i < NVME_LOADS; i++) {
-        TRY(arena_table_take(t, "load keys", sizeof(u64), s->ctx, &own.load[i].keys));
-        TRY(arena_table_take(t, "load blocks", sizeof(block_id), blocks, &own.load[i].block));
-    }
+    TRY(nvme_load_open(t, s->ctx, s->threads, &own.rates));
     TRY(pieces_open(t, pieces_of(s->ctx), &own.place));
     TRY(transfer_open(t, s->ctx));
     TRY(count_open(t, lines_of(s->ctx)));
@@ -161,8 +129,7 @@ void nvme_close(void)
     while (writer_pending() > 0 && writer_drain(UINT64_MAX)) journal_answers();
     writer_close();
     reader_close();
-    for (u32 i = 0; i < NVME_LOADS; i++)        /* reads that were under way                  */
-        if (own.load[i].used) let_go(&own.load[i]);
+    nvme_load_close();                  /* reads that were under way                          */
     spill_close();
     pool_close();
     fingerprint_close(&own.place, (u64)clock_wall_s());
@@ -288,138 +255,14 @@ enum tier_source nvme_source(u32 record, enum tier_source source)
     return TIER_SPILL;
 }
 
-/* ------------------------------------------------------------------ load */
-
-static enum err take_memory(struct load_row *r)
-{
-    u64 b = state_shape()->block_rows, taken = 0;
-    u32 units = 0;
-    enum err err = OK;
-    for (; err == OK && units < r->hit.units; units += err == OK)
-        err = arena_slots_take(state_sections_arena(), HOLD_WRITING, &r->unit[units]);
-    for (; err == OK && taken * b < r->hit.start; taken += err == OK)
-        err = arena_blocks_take(state_blocks_arena(), HOLD_WRITING, &r->block[taken]);
-    if (err == OK) return OK;
-    while (taken-- > 0)
-        arena_blocks_drop(state_blocks_arena(), r->block[taken], HOLD_WRITING);
-    while (units-- > 0)
-        arena_slots_drop(state_sections_arena(), r->unit[units], HOLD_WRITING);
-    return err;
-}
-
-enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt, u32 *load_out)
-{
-    u32 at = 0;
-    while (at < NVME_LOADS && own.load[at].used) at++;
-    if (at == NVME_LOADS) return fail(ERR_FULL, "%u restores are under way", NVME_LOADS);
-    struct load_row *r = &own.load[at];
-    *r = (struct load_row){ .hit = *hit, .keys = r->keys, .block = r->block,
-                            .session = { prompt->session[0], prompt->session[1] } };
-    TRY(take_memory(r));
-    r->boot = prompt->keys == NULL;
-    if (!hit->whole) memcpy(r->keys, prompt->keys, hit->start * sizeof *r->keys);
-    struct transfer_ask ask = { .owner = at, .anchor = hit->anchor, .cover = hit->cover,
-                                .keys = hit->whole ? NULL : r->keys,
-                                .learn = hit->whole ? r->keys : NULL,
-                                .block = r->block, .unit = r->unit[hit->units - 1] };
-    if (reader_room() < hit->units || !transfer_load(&ask, &r->reads_left)) {
-        let_go(r);
-        return fail(ERR_FULL, "the I/O thread has no room for this restore");
-    }
-    for (u32 i = 0; i + 1 < hit->units; i++) {  /* as many as the reader has room for         */
-        ask.anchor = hit->more[i];
-        ask.unit = r->unit[i];
-        r->more[i] = transfer_load_unit(&ask);
-        r->reads_left += r->more[i];
-    }
-    if (hit->row != NONE) {
-        r->talk = spill_at(hit->row)->talk;
-        spill_at(hit->row)->reads++;
-    }
-    for (u32 i = 0; i + 1 < hit->units; i++) r->pos[i] = pieces_row(hit->more[i])->hi;
-    r->used = true;
-    *load_out = at;
-    return OK;
-}
-
-/* Whole conversations bring their own ids: what they are was hashed into the anchors' names. */
-static bool ids_are_its(const struct load_row *r)
-{
-    u64 line_count, name[2];
-    if (!r->hit.whole) return true;
-    const u64 (*lines)[2] = transfer_prompt(r->keys, r->hit.start, &line_count);
-    transfer_name(lines, r->keys, r->hit.start, name);
-    return memcmp(name, pieces_row(r->hit.anchor)->name, sizeof name) == 0;
-}
-
-/* Kind of an anchor as its manifest says. */
-static struct record_found_anchor found_of(const struct load_row *r, u32 at)
-{
-    u64 pos = at + 1 == r->hit.units ? r->hit.start : r->pos[at];
-    struct record_found_anchor a = { .unit = r->unit[at], .pos = pos, .kind = ANCHOR_TURN };
-    if (r->hit.row == NONE) a.kind = ANCHOR_GRID;
-    for (u32 i = 0; r->hit.row != NONE && i < r->talk.anchor_count; i++) {
-        const struct manifest_anchor *m = &r->talk.anchor[i];
-        if (m->pos != pos) continue;
-        if (m->kind > ANCHOR_FREE && m->kind < ANCHOR_KIND_COUNT)
-            a.kind = (enum anchor_kind)m->kind;
-        a.head = m->head;
-    }
-    return a;
-}
-
-/* What was read stands aside as a record from now on. */
-static enum err adopt(struct load_row *r, u64 now_us, u32 *record_out)
-{
-    struct record_found found = { .session = { r->session[0], r->session[1] },
-                                  .taint = UINT64_MAX, .block = r->block, .rows = r->hit.start };
-    struct record_found_anchor anchor[NVME_UNITS];
-    for (u32 i = 0; i < r->hit.units; i++)
-        if (i + 1 == r->hit.units || r->more[i])
-            anchor[found.anchor_count++] = found_of(r, i);
-    found.anchor = anchor;
-    if (r->hit.row != NONE) {
-        const struct manifest *m = &r->talk;
-        found.head_pos = m->head_pos <= found.rows ? m->head_pos : 0;
-        found.taint = m->taint < found.rows ? m->taint : UINT64_MAX;
-    }
-    key_put(state_blocks_arena(), state_shape()->block_rows, r->block, 0, r->keys, r->hit.start);
-    TRY(record_adopt(&found, HOLD_PARK, now_us, record_out));
-    struct generation_list *list = record_generations(*record_out);
-    bool its = r->hit.row != NONE && spill_is(r->hit.row, &r->talk);
-    if (its && spill_generations(r->hit.row, r->hit.start, list) != OK)
-        log_line(LOG_LEVEL_WARN, "spill: generations: %s", err_last()->text);
-    struct kept_row *k = &own.kept[*record_out];
-    *k = (struct kept_row){ .number = record_at(*record_out)->number };
-    k->boot = r->boot;
-    if (its && record_session(*record_out, r->talk.session)) k->saved_rows = r->hit.start;
-    return OK;
-}
-
 enum nvme_state nvme_loaded(u32 load, u64 now_us, struct nvme_record *out)
 {
-    struct load_row *r = &own.load[load];
-    ASSERT(r->used);
-    if (r->reads_left > 0) return NVME_LOADING;
-    bool spill = r->hit.row != NONE;
-    u64 now_s = (u64)clock_wall_s();
-    if (r->err == OK && !ids_are_its(r)) r->err = fail(ERR_STALE, "its ids are not its name's");
-    if (r->err == OK && !r->gone) r->err = adopt(r, now_us, &out->record);
-    if (spill && spill_is(r->hit.row, &r->talk)) {
-        struct spill_hit hit = { .row = r->hit.row, .anchor = r->hit.anchor };
-        spill_served(&hit, r->err == OK, now_s);
-        if (spill_at(r->hit.row)->reads > 0) spill_at(r->hit.row)->reads--;
-    } else if (!spill) {
-        struct disk_hit hit = { .anchor = r->hit.anchor };
-        disk_served(&hit, r->err == OK, now_s);
-    }
-    memcpy(out->name, pieces_row(r->hit.anchor)->name, sizeof out->name);
-    pieces_release(r->hit.anchor);
-    let_go(r);
-    spill_check();
-    if (r->err != OK || r->gone) return NVME_FAILED;
-    out->source = spill ? TIER_SPILL : TIER_DISK;
-    return NVME_LOADED;
+    enum nvme_state state = nvme_load_done(load, now_us, out);
+    if (state != NVME_LOADED) return state;
+    own.kept[out->record] = (struct kept_row){ .number = record_at(out->record)->number,
+                                               .saved_rows = out->saved_rows,
+                                               .boot = out->boot };
+    return state;
 }
 
 void nvme_distrust(const u64 name[2])
@@ -429,27 +272,6 @@ void nvme_distrust(const u64 name[2])
     if (anchor != NONE) pieces_doom(anchor);
     if (chunk != NONE && !pieces_row(chunk)->doomed) pieces_doom(chunk);
     spill_check();
-}
-
-void nvme_abandon(u32 load) { own.load[load].gone = true; }
-
-static bool read_answers(u64 now_us)
-{
-    struct reader_answer answer;
-    bool any = false;
-    if (!own.set.threads)
-        while (reader_step()) continue;
-    while (reader_done(&answer)) {
-        struct load_row *r = &own.load[answer.owner];
-        any = true;
-        if (answer.err == OK) rates_read(&own.rates, answer.bytes, answer.us);
-        else if (r->err == OK) r->err = answer.err;
-        if (--r->reads_left == 0) pieces_hold(r->hit.anchor);   /* until nvme_loaded          */
-        transfer_answer(&answer);
-        struct nvme_record none;
-        if (r->reads_left == 0 && r->gone) nvme_loaded(answer.owner, now_us, &none);
-    }
-    return any;
 }
 
 /* ------------------------------------------------------------------ write */
@@ -634,7 +456,7 @@ static bool write_behind(u64 now_us)
 bool nvme_pass(u64 now_us, bool busy)
 {
     if (!own.on) return false;
-    bool moved = read_answers(now_us);
+    bool moved = nvme_load_answers(now_us);
     if (!own.set.threads)
         while (writer_step()) continue;
     moved = journal_answers() || moved;

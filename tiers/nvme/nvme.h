@@ -11,11 +11,12 @@
 
 #include "tiers/nvme/forget.h"
 #include "tiers/nvme/journal.h"
+#include "tiers/nvme/load.h"
 #include "tiers/nvme/pool.h"
 #include "tiers/record.h"
 #include "tiers/resident.h"
 
-enum { NVME_LOADS = 2, NVME_TRIES = 3, NVME_UNITS = 4 };   /* section sets of one restore     */
+enum { NVME_TRIES = 3 };
 
 struct nvme_knobs {
     struct disk_knobs disk;
@@ -48,15 +49,6 @@ const char *nvme_why(void);
 /* Folder of this model's files; "" when off. */
 const char *nvme_folder(void);
 
-struct nvme_hit {
-    u32 anchor, cover;                  /* pieces                                             */
-    u32 row;                            /* spill entry, or NONE: the disk tier's              */
-    u64 start;                          /* rows of the record to be                           */
-    u32 units;                          /* section sets: the start's and anchors below it     */
-    u32 more[NVME_UNITS];               /* [units - 1] pieces of those, ascending             */
-    bool whole;                         /* its own ids, to be aligned with the prompt later   */
-    bool slow;                          /* nothing found, but for reads being slower          */
-};
 /* What starts above `best_start`; `tries` loads were made for this turn.  First of all the whole
  * conversation of this session, when it begins like the prompt and no record holds it.  False:
  * nothing worth it. */
@@ -66,18 +58,10 @@ bool nvme_newest(struct nvme_hit *out, u64 session_out[2]);
 /* A record came from disk at the start and no turn began there yet: its source, once; else
  * `source`. */
 enum tier_source nvme_source(u32 record, enum tier_source source);
-/* Takes blocks and a unit and queues the reads; inside a gate.  *load_out names it from now on.
- * ERR_FULL, ERR_MEMORY: nothing is held. */
-MUST_USE enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt,
-                            u32 *load_out);
-
-enum nvme_state { NVME_LOADING, NVME_LOADED, NVME_FAILED };
-struct nvme_record { u32 record; enum tier_source source; u64 name[2]; };      /* what came of it */
 /* How a load stands.  LOADED: *out is what came; LOADED and FAILED: its row is free. */
 enum nvme_state nvme_loaded(u32 load, u64 now_us, struct nvme_record *out);
 /* The first forward on what a load of that name brought failed: its files are not trusted. */
 void nvme_distrust(const u64 name[2]);
-void nvme_abandon(u32 load);            /* its turn is gone: what comes is let go             */
 
 /* The prompt goes on from `start`: counted, and the lines that get an anchor. */
 void nvme_plan(const struct tier_prompt *prompt, u64 start, u64 last_user_pos,
