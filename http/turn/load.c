@@ -7,6 +7,8 @@
 #include "http/turn/submit.h"
 #include "model/state.h"
 
+#include <string.h>
+
 struct load_owner { const struct nvme_hit *hit; const struct tier_prompt *prompt; u32 load; };
 
 static enum err take_rows(void *owner, u64 bytes)
@@ -23,28 +25,74 @@ static void undo_rows(void *owner, u64 bytes)
     nvme_load_abandon(o->load);
 }
 
-/* The memory of a restore by the gate, its reads queued.  ERR_MEMORY, ERR_FULL. */
-static enum err take(struct engine *e, u64 number, const struct tier_prompt *prompt,
-                     const struct tier_hit *hit, const struct nvme_hit *found, u32 *load_out)
+/* What idle conversations but this one would free. */
+static u64 idle_bytes(u32 keep)
+{
+    u64 sum = 0, unit_bytes = arena_row(state_sections_arena())->unit_bytes;
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1))
+        if (r != keep && !record_at(r)->busy && record_at(r)->slot != NONE)
+            sum += record_freed_bytes(r, 0) + record_anchor_bytes(r) + unit_bytes;
+    return sum;
+}
+
+/* The gate, again with idle conversations displaced, oldest first, as long as they could pay: not
+ * the matched one, and what was found is held, for their tails go where it stands.  Each round
+ * empties a slot, so it ends. */
+static enum err make_way(struct engine *e, u64 number, const struct budget_want want[2],
+                         const struct tier_hit *hit, const struct nvme_hit *found)
 {
     static struct budget_plan plan;
+    enum err err;
+    pieces_hold(found->anchor);
+    if (found->row != NONE) spill_at(found->row)->reads++;
+    for (;;) {
+        u32 idle = resident_oldest(hit->record, NONE);
+        err = wants_gate(e, GATE_ADMIT, number, want, 2, hit, &plan);
+        if (err != ERR_MEMORY || !plan.refused || idle == NONE) break;
+        u64 lacks = plan.short_bytes + (plan.refused_want == 0 ? want[1].min_bytes : 0);
+        if (idle_bytes(hit->record) < lacks) break;
+        u32 slot = record_at(idle)->slot;
+        tier_displace(slot);
+        slot_drop(slot);
+        e->counts.evicted++;
+    }
+    if (found->row != NONE) spill_at(found->row)->reads--;
+    pieces_release(found->anchor);
+    return err;
+}
+
+/* No more section sets than anchors may hold: the lowest are left. */
+static void fewer_units(struct nvme_hit *found)
+{
+    u64 most = aside_cap(HOLD_ANCHOR) / arena_row(state_sections_arena())->unit_bytes;
+    for (; found->units > 1 && found->units > most; found->units--)
+        memmove(found->more, found->more + 1, (found->units - 2) * sizeof *found->more);
+}
+
+/* The memory of a restore by the gate, its reads queued.  ERR_MEMORY, ERR_FULL. */
+static enum err take(struct engine *e, u64 number, const struct tier_prompt *prompt,
+                     const struct tier_hit *hit, struct nvme_hit *found, u32 *load_out)
+{
     u64 block_rows = state_shape()->block_rows;
     u64 blocks = (found->start + block_rows - 1) / block_rows;
     u64 bytes = blocks * arena_row(state_blocks_arena())->unit_bytes;
     u64 unit_bytes = found->units * arena_row(state_sections_arena())->unit_bytes;
     struct load_owner owner = { .hit = found, .prompt = prompt, .load = NONE };
     bool parks = bytes + unit_bytes <= aside_cap(HOLD_PARK);    /* else straight for the slot */
-    u32 node = aside_node(parks ? HOLD_PARK : HOLD_LIVE);
+    if (!parks && resident_on()) fewer_units(found);
+    unit_bytes = found->units * arena_row(state_sections_arena())->unit_bytes;
+    u32 park = aside_node(HOLD_PARK), live = aside_node(HOLD_LIVE);
     struct budget_want want[2] = {
-        { .node = node, .arena = state_sections_arena(), .must = true,
+        { .node = parks ? park : resident_on() ? resident_node() : live,
+          .arena = state_sections_arena(), .must = true,
           .min_bytes = unit_bytes, .max_bytes = unit_bytes, .unit_bytes = 1 },
-        { .node = node, .arena = state_blocks_arena(), .must = true,
+        { .node = parks ? park : live, .arena = state_blocks_arena(), .must = true,
           .min_bytes = bytes, .max_bytes = bytes, .unit_bytes = 1, .commit = take_rows,
           .undo = undo_rows, .owner = &owner },
     };
     if (!parks && prompt->keys == NULL)
         return fail(ERR_MEMORY, "the park can't hold it: it is read when it is asked for");
-    TRY(wants_gate(e, GATE_ADMIT, number, want, 2, hit, &plan));
+    TRY(make_way(e, number, want, hit, found));
     e->check = true;
     *load_out = owner.load;
     return OK;

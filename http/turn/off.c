@@ -50,9 +50,8 @@ static void capped(const struct budget_graph *g, u32 node, u64 least, const char
         (ull)least);
 }
 
-/* What reads files: a folder, a backend whose rows are the same in every run, a cap, and the park,
- * where a record from files stands first. */
-static void filed(const struct engine *e, bool park, struct off_row *row)
+/* What reads files: a folder, a backend whose rows are the same in every run, and a cap. */
+static void filed(const struct engine *e, struct off_row *row)
 {
     const struct budget_graph *g = e->set.graph;
     const char *folder = e->set.cache_dir;
@@ -60,7 +59,6 @@ static void filed(const struct engine *e, bool park, struct off_row *row)
     else if (!forward_row_invariant())
         why(row, "backend %s is not row-invariant: its files would not be exact", e->set.backend);
     else if (!nvme_on()) why(row, "%s", nvme_why());
-    else if (!park) why(row, "what is read goes to the park, which is off");
     else capped(g, budget_graph_find(g, row->tier), 1, "a file", row);
 }
 
@@ -84,9 +82,8 @@ void off_tiers(const struct engine *e, struct off_row out[OFF_TIERS])
     if (aside_entry_cap() < least && out[OFF_STORE].why[0] == 0)
         why(&out[OFF_STORE], "--store-entry-gb allows %llu bytes, an entry needs %llu",
             (ull)aside_entry_cap(), (ull)least);
-    bool park = out[OFF_PARK].why[0] == 0;
-    filed(e, park, &out[OFF_SPILL]);
-    filed(e, park, &out[OFF_DISK]);
+    filed(e, &out[OFF_SPILL]);
+    filed(e, &out[OFF_DISK]);
     if (!response_on()) why(&out[OFF_RESPONSE], "--response-cache-mb is 0");
     else capped(g, budget_graph_find(g, "response"), 1, "an answer", &out[OFF_RESPONSE]);
 }

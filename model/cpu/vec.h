@@ -1,8 +1,8 @@
 /* model/cpu/vec.h - sixteen f32 lanes of the level being compiled, and the product's block sizes.
  *
  * Included by avx512.c and amx.c (VEC_AVX512: one register), avx2.c (two registers) and neon.c
- * (four), inside their target.  A word here is one IEEE operation a lane, or moves bits: nothing that could round
- * otherwise on another level. */
+ * (four), inside their target.  A word here is one IEEE operation a lane, or moves bits: nothing
+ * that could round otherwise on another level. */
 #ifndef MODEL_CPU_VEC_H
 #define MODEL_CPU_VEC_H
 

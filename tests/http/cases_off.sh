@@ -11,7 +11,6 @@ t = Report()
 work = tempfile.mkdtemp(prefix="holdfast-off-")
 TIERS = ["resident", "stash", "pin", "park", "store", "spill", "disk", "response"]
 NO_ANSWERS = {"response": r"--response-cache-mb is 0"}
-PARK = r"goes to the park, which is off"
 
 
 def folder(name, mode=0o700):
@@ -68,11 +67,11 @@ case("no anchors", ["--resident-gb", "0"], {"resident": r"node anchors \(--resid
 case("no stash", ["--resident-stash-gb", "0"], {"stash": r"node stash \(--resident-stash-gb\) has a cap of 0 bytes"})
 case("no guest", ["--resident-guest-max", "0"], {"stash": r"no guest slot was made"})
 case("no pin", ["--resident-pin-gb", "0"], {"pin": r"node pin \(--resident-pin-gb\) has a cap of 0 bytes, a head needs \d+"})
-case("no park", ["--resident-park-gb", "0"], {"park": r"node park \(--resident-park-gb\)", "spill": PARK, "disk": PARK})
+case("no park", ["--resident-park-gb", "0"], {"park": r"node park \(--resident-park-gb\)"})
 case("no store", ["--store-gb", "0"], {"store": r"node store \(--store-gb\) has a cap of 0 bytes"})
 case("no entry", ["--store-entry-gb", "0"], {"store": r"--store-entry-gb allows 0 bytes"})
-case("a park too small", ["--resident-park-gb", "0.0001"], {"park": r"has a cap of 107374 bytes, a conversation needs \d+", "spill": PARK, "disk": PARK})
-case("no cache at all", ["--cache-budget-gb", "0"], {**MEMORY, "spill": PARK, "disk": PARK})
+case("a park too small", ["--resident-park-gb", "0.0001"], {"park": r"has a cap of 107374 bytes, a conversation needs \d+"})
+case("no cache at all", ["--cache-budget-gb", "0"], {**MEMORY})
 case("no disk", ["--disk-gb", "0"], {"disk": r"node disk \(--disk-gb\) has a cap of 0 bytes"})
 case("no spill", ["--spill-gb", "0"], {"spill": r"node spill \(--spill-gb\) has a cap of 0 bytes"})
 case("no folder", ["--cache-dir", "off"], {x: r"no folder: --cache-dir is off" for x in ("spill", "disk")})

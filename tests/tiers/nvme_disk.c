@@ -109,8 +109,8 @@ static void damage(enum format_kind kind, u64 hi)
     CHECK_OK(file_remove(path));
 }
 
-/* K28: what all parts support is what is served. */
-TEST(a_chunk_missing_in_the_middle_takes_what_stands_on_it_and_nothing_below)
+/* What all parts support is what is served. */
+TEST(K28_a_chunk_missing_in_the_middle_takes_what_stands_on_it_and_nothing_below)
 {
     up();
     talk_grow(&a, 90, 1);
@@ -131,8 +131,8 @@ TEST(a_chunk_missing_in_the_middle_takes_what_stands_on_it_and_nothing_below)
     down();
 }
 
-/* K22, K23: another model's files are never read, and are there when it comes back. */
-TEST(another_arithmetic_grid_or_weight_is_another_folder)
+/* Another model's files are never read, and are there when it comes back. */
+TEST(K22_K23_another_arithmetic_grid_or_weight_is_another_folder)
 {
     up();
     talk_grow(&a, 40, 1);
@@ -192,8 +192,8 @@ TEST(one_process_a_cache_folder_and_nobody_else_looks_in)
     remove_all();
 }
 
-/* K26: a read never deletes. */
-TEST(the_same_head_is_restored_three_times)
+/* A read never deletes. */
+TEST(K26_the_same_head_is_restored_three_times)
 {
     up();
     talk_grow(&a, 40, 1);

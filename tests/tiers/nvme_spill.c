@@ -121,9 +121,9 @@ TEST(growing_writes_what_is_new_and_removes_what_it_replaces)
     down();
 }
 
-/* K32, K25: two conversations share a head; over its cap the tier drops the less valuable, never
+/* Two conversations share a head; over its cap the tier drops the less valuable, never
  * one that is being read. */
-TEST(two_conversations_share_their_head_and_one_goes_alone)
+TEST(K25_K32_two_conversations_share_their_head_and_one_goes_alone)
 {
     up();
     talk_a();
@@ -187,8 +187,8 @@ TEST(one_save_of_a_session_at_a_time_and_a_failed_write_leaves_the_older_entry)
     down();
 }
 
-/* K29 and the drain: what was used last first, complete or not at all. */
-TEST(a_drain_saves_each_conversation_whole_and_counts_what_it_does_not_reach)
+/* What was used last first, complete or not at all. */
+TEST(K29_a_drain_saves_each_conversation_whole_and_counts_what_it_does_not_reach)
 {
     struct spill_source source[2];
     struct journal_drained drained;

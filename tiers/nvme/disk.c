@@ -96,20 +96,21 @@ static u64 line_bytes(const u64 (*lines)[2], u64 line, u64 *new_out)
     return bytes;
 }
 
-/* Room for a line.  Evicting may take chunks it counted on: asked again until it holds still, which
- * ends as each round has fewer anchors. */
-static bool room_for(const u64 (*lines)[2], u64 line, u64 now_s)
+/* What leaves no room for a line, or NULL.  Evicting may take chunks it counted on: asked again
+ * until it holds still, which ends as each round has fewer anchors. */
+static u64 *no_room(const u64 (*lines)[2], u64 line, u64 now_s)
 {
-    u64 bytes = 0, fresh;
+    u64 bytes = 0, fresh, cap = own.knobs.cap_bytes;
     for (u64 before = UINT64_MAX; bytes != before;) {
         before = bytes = line_bytes(lines, line, &fresh);
         bool lacks = writer_space() < own.knobs.floor_bytes + fresh;
         own.lacks = own.lacks || lacks;
-        if (bytes > own.knobs.cap_bytes || lacks) return false;
-        if (!pieces_evict(own.knobs.cap_bytes, bytes, own.knobs.unused_s, now_s)) return false;
+        if (lacks) return &own.counts.refused_space;
+        if (bytes > cap || !pieces_evict(cap, bytes, own.knobs.unused_s, now_s))
+            return &own.counts.refused_cap;
         bytes = line_bytes(lines, line, &fresh);
     }
-    return true;
+    return NULL;
 }
 
 bool disk_line(const struct transfer_rows *rows, unit_id unit, u64 now_s)
@@ -119,14 +120,22 @@ bool disk_line(const struct transfer_rows *rows, unit_id unit, u64 now_s)
     ASSERT(line > 0 && line % g == 0);
     const u64 (*lines)[2] = transfer_lines(rows, &line_count);
     ASSERT(line_count == line / g);
-    bool good = own.knobs.cap_bytes > 0 && room_for(lines, line, now_s) &&
-                transfer_chunks(rows, lines, 0, line, false, now_s, &top) == OK &&
-                transfer_anchor(rows, lines, line, unit, false, now_s, &anchor) == OK;
-    if (!good && top != NONE) pieces_drop(top);
+    u64 *why = no_room(lines, line, now_s);
+    if (why == NULL && (transfer_chunks(rows, lines, 0, line, false, now_s, &top) != OK ||
+                        transfer_anchor(rows, lines, line, unit, false, now_s, &anchor) != OK))
+        why = &own.counts.refused_writer;
+    if (why != NULL && top != NONE) pieces_drop(top);
     pieces_reap();
-    own.counts.lines_written += good;
-    own.counts.lines_refused += !good;
-    return good;
+    own.counts.lines_written += why == NULL;
+    own.counts.lines_refused += why != NULL;
+    if (why != NULL) ++*why;
+    return why == NULL;
+}
+
+void disk_line_lost(void)
+{
+    own.counts.lines_refused++;
+    own.counts.refused_anchor++;
 }
 
 void disk_trim(u64 now_s)

@@ -20,6 +20,7 @@ struct disk_hit { u32 anchor; u64 start, bytes; };      /* anchor NONE: none    
 struct disk_counts {
     u64 hits, misses, slower;           /* found; not; found, but forwarding is faster        */
     u64 lines_written, lines_refused, read_failed;
+    u64 refused_cap, refused_space, refused_writer, refused_anchor;     /* why lines were refused */
 };
 
 MUST_USE enum err disk_open(u32 table_arena, const struct fingerprint *place,
@@ -38,6 +39,8 @@ void disk_plan(const struct count_prompt *prompt, u64 now_s, struct count_plan *
 /* A prefill stands at line `rows->rows`, its sections copied to `unit` (held by the caller, who may
  * let go after the call): missing chunks and the anchor are queued.  False: refused, counted. */
 bool disk_line(const struct transfer_rows *rows, unit_id unit, u64 now_s);
+/* A planned line can't be handed over: no anchor was kept there, or its rows are tainted. */
+void disk_line_lost(void);
 
 /* Keeps the tier within its knobs; after a knob changed, and now and then. */
 void disk_trim(u64 now_s);

@@ -124,8 +124,7 @@ bool nvme_open(const struct nvme_setup *setup)
 void nvme_close(void)
 {
     if (!own.on) return;
-    if (!own.set.threads)
-        while (reader_step()) continue;
+    while (!own.set.threads && reader_step()) continue;
     while (writer_pending() > 0 && writer_drain(UINT64_MAX)) journal_answers();
     writer_close();
     reader_close();
@@ -296,7 +295,9 @@ void nvme_line(u32 record, u64 pos)
     u64 rows;
     struct anchor_list list = record_anchors(record);
     u32 at = anchors_at(&list, pos);
-    if (!own.on || at == NONE || record_at(record)->taint < pos) return;
+    bool lost = at == NONE || record_at(record)->taint < pos;
+    if (own.on && lost) disk_line_lost();
+    if (!own.on || lost) return;
     if (record_at(record)->slot != NONE) state_freeze(record_at(record)->slot, pos);
     const u64 *session = record_at(record)->session;
     struct transfer_rows from = { record_blocks(record, &count, &rows), pos,
@@ -457,8 +458,7 @@ bool nvme_pass(u64 now_us, bool busy)
 {
     if (!own.on) return false;
     bool moved = nvme_load_answers(now_us);
-    if (!own.set.threads)
-        while (writer_step()) continue;
+    while (!own.set.threads && writer_step()) continue;
     moved = journal_answers() || moved;
     if (writer_pending() == 0) own.tail_tokens = 0;
     if (busy) own.idle_since_us = 0;
@@ -496,8 +496,7 @@ void nvme_drain(u64 deadline_us, struct journal_drained *out)
     do {                                        /* saves under way first; ends: no answer is  */
         writer_drain(deadline_us);              /* left, or the deadline                      */
     } while (journal_answers() && spill_busy() && clock_us() < deadline_us);
-    for (u32 r = record_next(0); r != NONE && spilling();
-         r = record_next(r + 1)) {
+    for (u32 r = record_next(0); r != NONE && spilling(); r = record_next(r + 1)) {
         if (!writable(r) || !newest(r)) continue;
         check_saved(r, kept_of(r), false);
         if (kept_of(r)->saved_rows >= record_rows(r)) continue;
