@@ -3,8 +3,7 @@
  * One text of avx2.c, avx512.c and, with AVX512_BF16's rounding, avx512bf16.c (EXPAND_NARROW); the
  * values are those of format_value (format.c).  A block's scales are made f32 once a tile; a line
  * of the BF16 tile is two terms of sixteen columns.  NaN scales get one payload, so that rounding
- * to BF16 cannot carry out of it.  Codes become f32 by tables of 16 lanes where a level has them:
- * a table reads four bits of its index and no more, so nothing needs a mask. */
+ * to BF16 cannot carry out of it. */
 #ifndef MODEL_CPU_EXPAND_H
 #define MODEL_CPU_EXPAND_H
 
@@ -53,6 +52,12 @@ VEC_FN vec word_quiet(vec a)
 }
 VEC_FN vec word_f32(word16 a) { return (vec){ _mm512_cvtepi32_ps(a.v) }; }
 VEC_FN word16 word_bits(vec a) { return (word16){ _mm512_castps_si512(a.v) }; }
+VEC_FN vec word_as_f32(word16 a) { return (vec){ _mm512_castsi512_ps(a.v) }; }
+/* (a and mask) or b. */
+VEC_FN word16 word_pick(word16 a, word16 mask, word16 b)
+{
+    return (word16){ _mm512_ternarylogic_epi32(a.v, mask.v, b.v, 0xea) };
+}
 /* Sixteen e4m3 codes: those of IEEE half with another bias, subnormals and all; 0x7f is NaN. */
 VEC_FN vec word_e4m3(const u8 *at)
 {
@@ -191,6 +196,15 @@ VEC_FN vec word_f32(word16 a)
 {
     return (vec){ _mm256_cvtepi32_ps(a.l), _mm256_cvtepi32_ps(a.h) };
 }
+VEC_FN vec word_as_f32(word16 a)
+{
+    return (vec){ _mm256_castsi256_ps(a.l), _mm256_castsi256_ps(a.h) };
+}
+VEC_FN word16 word_pick(word16 a, word16 mask, word16 b)
+{
+    return (word16){ _mm256_or_si256(_mm256_and_si256(a.l, mask.l), b.l),
+                     _mm256_or_si256(_mm256_and_si256(a.h, mask.h), b.h) };
+}
 VEC_FN word16 word_bits(vec a)
 {
     return (word16){ _mm256_castps_si256(a.l), _mm256_castps_si256(a.h) };
@@ -279,31 +293,20 @@ VEC_FN struct expand_head expand_head(enum ops_source format, const u8 *head, u3
     return h;
 }
 
-/* The number that a code of 4, 5 or 6 bits stands for, before its scale. */
+/* The number that a code of 4, 5 or 6 bits stands for, before its scale: the code in the last bits
+ * of 2^23, taken off again. */
 VEC_FN vec expand_code(enum ops_source format, const u8 *tile, u32 t)
 {
-    word16 low = word_load(tile + t / 8 * EXPAND_LINE), high = low;
+    f32 zero = 0x1p23f + (format == OPS_Q4_0 ? 8.0f : format == OPS_Q6_K ? 32.0f : 0.0f);
     u32 width = format == OPS_Q6_K ? 2 : format == OPS_Q5_K ? 1 : 0, at = t * width % LEVEL_BLOCK;
-    if (width > 0) high = word_load(tile + EXPAND_LOW + t * width / LEVEL_BLOCK * EXPAND_LINE);
-    low = word_right(low, t % 8 * 4);
-#ifdef VEC_AVX512
-    const __m512 count = _mm512_set_ps(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    const __m512 ones = _mm512_set_ps(16, 0, 16, 0, 16, 0, 16, 0, 16, 0, 16, 0, 16, 0, 16, 0);
-    const __m512 twos = _mm512_set_ps(16, 0, -16, -32, 16, 0, -16, -32, 16, 0, -16, -32, 16, 0,
-                                      -16, -32);
-    __m512 table = format == OPS_Q4_0 ? _mm512_sub_ps(count, _mm512_set1_ps(8)) : count;
-    vec value = { _mm512_permutexvar_ps(low.v, table) };
-    if (width == 0) return value;
-    high = word_right(high, at);
-    return vec_add(value, (vec){ _mm512_permutexvar_ps(high.v, width == 2 ? twos : ones) });
-#else
-    word16 code = word_and(low, word_all(15));
-    high = at < 4 ? word_left(high, 4 - at) : word_right(high, at - 4);
-    if (width > 0) code = word_or(code, word_and(high, word_all(width == 2 ? 48 : 16)));
-    if (format == OPS_Q4_0 || format == OPS_Q6_K)
-        code = word_add(code, word_all(format == OPS_Q6_K ? -32u : -8u));
-    return word_f32(code);
-#endif
+    word16 low = word_right(word_load(tile + t / 8 * EXPAND_LINE), t % 8 * 4);
+    word16 code = word_pick(low, word_all(15), word_all(0x4b000000u));
+    if (width > 0) {
+        word16 high = word_load(tile + EXPAND_LOW + t * width / LEVEL_BLOCK * EXPAND_LINE);
+        high = at < 4 ? word_left(high, 4 - at) : word_right(high, at - 4);
+        code = word_pick(high, word_all(width == 2 ? 48 : 16), code);
+    }
+    return vec_sub(word_as_f32(code), vec_all(zero));
 }
 
 /* Term t of sixteen columns in f32, before it is rounded; format and t are constants. */

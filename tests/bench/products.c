@@ -51,8 +51,11 @@ static void bench_format(const struct ops *ops, enum ops_source type, u32 n, u32
     u32 copies = rows <= 16 ? (u32)(256 * MIB / bytes) : 1;
     struct ops_matrix *m = malloc(copies * sizeof *m);
     u8 *packed = zeroed(bytes * copies);
-    for (u32 i = 0; i < copies; i++)
-        CHECK_OK(ops->pack(&source, packed + bytes * i, &m[i]));
+    CHECK_OK(ops->pack(&source, packed, m));
+    for (u32 i = 1; i < copies; i++) {
+        memcpy(packed + bytes * i, packed, bytes);
+        ops->packed(&source, packed + bytes * i, &m[i]);
+    }
     f32 *x = random_values((u64)rows * k, 1.0f, false), *y = zeroed((u64)rows * n * 4);
     void *work = zeroed(ops->product_work_bytes(rows, k));
     f64 best = 1e9, began = now_s();

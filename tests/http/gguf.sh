@@ -8,7 +8,7 @@ models=build/models/tiny
     /usr/bin/python3 tests/scenarios/make_model.py $models --size tiny --only hf,bf16,q8_0 ||
     { echo "make_model.py failed"; echo "0 passed, 1 failed"; exit 1; }
 exec /usr/bin/python3 - $models <<'PYTHON'
-import subprocess, sys
+import concurrent.futures, shutil, subprocess, sys, tempfile
 sys.path.insert(0, "tests")
 from serving import BINARY, Report, Server
 
@@ -41,6 +41,28 @@ t.check(names["data"][0]["id"] == "rand-qwen35-tiny-bf16", f"so does /v1/models:
 q8, _, _, _ = answers(models + "/rand-qwen35-tiny-q8_0.gguf", "--arithmetic", "q8_0=bf16")
 t.check([a[2] for a in q8] == [a[2] for a in folder], f"a Q8_0 file cuts the same tokens: {q8}")
 t.check(all(a[3] > 0 for a in q8), f"a Q8_0 file answers: {q8}")
+
+
+def ask(s, prompt):
+    code, a = s.post("/v1/chat/completions", {"messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": 48})
+    m = a["choices"][0]["message"] if code == 200 else {}
+    return m.get("content"), m.get("reasoning_content")
+
+
+# integers: two clients at once get what each gets alone; a second start maps the packed weights
+home = tempfile.mkdtemp(prefix="holdfast-gguf-")
+flags = ["--model", models + "/rand-qwen35-tiny-q8_0.gguf", "--template", "3.8", "--ctx", "2048", "--pack-cache"]
+with Server(flags, home=home) as s:
+    t.check("arithmetic 2," in s.log(), f"the start names the arithmetic: {s.log()}")
+    t.check("packed weights written" in s.log(), f"the packed weights are kept: {s.log()}")
+    alone = [ask(s, p) for p in PROMPTS]
+with Server(flags, home=home) as s:
+    t.check("packed weights mapped" in s.log(), f"the second start maps them: {s.log()}")
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda p: ask(s, p), PROMPTS))
+    t.check(together == alone, f"two clients at once: {together} {alone}")
+    t.check(all(a[0] or a[1] for a in alone), f"they say something: {alone}")
+shutil.rmtree(home)
 
 
 def refused(what, code, word, *flags):

@@ -6,7 +6,7 @@
 
 #include "model/cpu/quant.h"
 
-enum { N = 70, K = 1280, ROWS = 513, FP8_EDGE = 128 };
+enum { N = 70, K = 768, ROWS = 513, FP8_EDGE = 128 };
 
 static const u32 row_counts[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 31, 32,
                                   33, 128, 513 };
