@@ -135,6 +135,7 @@ static void displace(u32 slot)
 {
     struct displace_plan plan;
     u32 record = resident_record(slot);
+    if (record == NONE) return;         /* a restore that came to nothing displaced it before */
     record_keep_end(record);
     displace_plan(record, &plan);
     nvme_displaced(record, plan.park.rows);
