@@ -119,7 +119,8 @@ static __attribute__((unused)) enum err nvme_up(bool threads, struct ring_wake *
                                 .count = { .admit_after = 2, .min_tokens = 2 * G } };
     TRY(fingerprint_open(folder, &shape, &source, now_s, &place));
     enum err err = writer_open(&(struct writer_setup){ .table_arena = tables, .row_cap = 64,
-        .place = &place, .wake = wake, .thread = threads, .day_cap_bytes = caps.day_bytes });
+        .remove_cap = 512, .place = &place, .wake = wake, .thread = threads,
+        .day_cap_bytes = caps.day_bytes });
     if (err == OK) err = reader_open(&(struct reader_setup){ .table_arena = tables, .row_cap = 32,
         .place = &place, .wake = wake, .thread = threads });
     if (err == OK) err = pieces_open(tables, 256, &place);

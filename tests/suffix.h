@@ -115,8 +115,8 @@ static __attribute__((unused)) void store_open(const struct store_setup *setup)
     store_wake.event_fd = -1;
     store_place = (struct fingerprint){ .lock_fd = -1 };
     CHECK_OK(writer_open(&(struct writer_setup){ .table_arena = arena_find("tables"),
-        .row_cap = 64, .place = &store_place, .wake = &store_wake, .thread = setup->thread,
-        .day_cap_bytes = UINT64_MAX / 2 }));
+        .row_cap = 64, .remove_cap = 64, .place = &store_place, .wake = &store_wake,
+        .thread = setup->thread, .day_cap_bytes = UINT64_MAX / 2 }));
     struct suffix_log_setup log = {
         .table_arena = arena_find("tables"), .ctx = store_set.ctx,
         .cap_bytes = store_set.cap_bytes, .vocab = STORE_VOCAB,

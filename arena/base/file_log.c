@@ -8,6 +8,8 @@
 
 enum { LOG_FILES = 4096 };              /* files a log can tell apart by inode                */
 
+static _Thread_local bool watched;
+static _Atomic u64 waits;              /* calls of threads that watch themselves             */
 static _Atomic u32 fail_left, fail_kind;
 static _Atomic bool dead;               /* FILE_FAULT_KILL has fired: nothing reaches the disk */
 static struct file_log *now;
@@ -24,8 +26,18 @@ void file_fail(u32 nth) { file_fail_as(nth, FILE_FAULT_IO); }
 
 u32 file_fail_left(void) { return atomic_load(&fail_left); }
 
+bool file_log_watch(bool on)
+{
+    bool was = watched;
+    watched = on;
+    return was;
+}
+
+u64 file_log_waits(void) { return atomic_load(&waits); }
+
 enum file_fault file_log_fault(void)
 {
+    if (watched) atomic_fetch_add(&waits, 1);
     if (atomic_load(&dead)) {
         errno = EIO;
         return FILE_FAULT_DEAD;

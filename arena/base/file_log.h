@@ -45,4 +45,9 @@ void file_log_add(enum file_call call, int fd, const char *path, const char *to,
 /* For file.c: what the call about to be made shall do.  FILE_FAULT_NONE: nothing. */
 enum file_fault file_log_fault(void);
 
+/* Every call that reaches the disk, made by a thread while it watches itself, is counted: there it
+ * waits for nothing.  Returns whether it did before. */
+bool file_log_watch(bool on);
+u64  file_log_waits(void);              /* of all threads so far                              */
+
 #endif

@@ -1,6 +1,8 @@
 /* http/admin/stats.c - one row of atomics. */
 #include "http/admin/stats.h"
 
+#include "arena/base/file_log.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
@@ -106,6 +108,8 @@ void stats_metrics(struct text *out)
             atomic_load(&row.cached_tokens));
     counter(out, "forwarded_tokens_total", "Prompt tokens put through the model.",
             atomic_load(&row.forwarded_tokens));
+    counter(out, "decode_file_waits_total", "File calls made where a decoding slot waits for them.",
+            file_log_waits());
     counter(out, "generated_tokens_total", "Tokens sampled.", atomic_load(&row.generated_tokens));
     text_str(out, "# HELP holdfast_prompt_tokens_by_source_total Cached prompt tokens by source.\n"
              "# TYPE holdfast_prompt_tokens_by_source_total counter\n");

@@ -2,6 +2,7 @@
 #include "http/turn/command.h"
 
 #include "arena/base/clock.h"
+#include "arena/base/file_log.h"
 #include "arena/base/json.h"
 #include "arena/heap.h"
 #include "arena/table.h"
@@ -332,6 +333,7 @@ static void put_nvme(struct json_out *out)
             { "write_failed", w.failed }, { "write_refused_full", w.refused_full },
             { "write_refused_day", w.refused_day }, { "day_bytes", w.day_bytes },
             { "read_bytes", r.bytes }, { "read_files", r.files }, { "read_refused", r.refused },
+            { "decode_waits", file_log_waits() },
             { "spill_waits", tails.waits }, { "spill_tails_dropped", tails.dropped },
             { "spill_tokens_dropped", tails.dropped_tokens }, { "writes_cancelled", w.cancelled },
             { "other_folders", o.others }, { "other_folders_bytes", o.others_bytes },

@@ -2,6 +2,7 @@
 #include "http/turn/engine.h"
 
 #include "arena/base/clock.h"
+#include "arena/base/file_log.h"
 #include "arena/base/hash.h"
 #include "arena/base/log.h"
 #include "arena/table.h"
@@ -279,6 +280,7 @@ bool engine_pass(void)
     e->moved = false;
     bool over = stop_pass(e);
     dump_pass(e);               /* SIGUSR1                                                    */
+    file_log_watch(turn_count(TURN_DECODE) > 0);    /* a file call from here on is a fault    */
     command_pass(e);            /* control rows: stats, dump, clear                           */
     turn_pass(e);               /* inbox ring -> QUEUED; cancelled rows -> DONE               */
     load_pass(e);               /* LOADING -> QUEUED    files read are records; write-behind  */
@@ -288,6 +290,7 @@ bool engine_pass(void)
     grow_pass(e);               /* DECODE               growth gate: under one block left     */
     decode_pass(e);             /* DECODE  -> DONE      one round of every decoding slot      */
     finish_pass(e);             /* DONE    -> FREE      commit to the tiers, ledger row       */
+    file_log_watch(false);
     engine_check(e);
     return !over;
 }

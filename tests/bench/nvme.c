@@ -52,8 +52,8 @@ static void rooms_open(void)
     u32 t = arena_find("tables");
     struct fingerprint_source source = { .weights = { 1, 2 }, .backend = "cpu" };
     CHECK_OK(fingerprint_open(folder, &shape, &source, 1, &place));
-    CHECK_OK(writer_open(&(struct writer_setup){ .table_arena = t, .row_cap = 64, .place = &place,
-                                                 .day_cap_bytes = UINT64_MAX / 2 }));
+    CHECK_OK(writer_open(&(struct writer_setup){ .table_arena = t, .row_cap = 64,
+        .remove_cap = CHUNKS_MAX, .place = &place, .day_cap_bytes = UINT64_MAX / 2 }));
     CHECK_OK(reader_open(&(struct reader_setup){ .table_arena = t, .row_cap = 64,
                                                  .place = &place }));
     CHECK_OK(pieces_open(t, 256, &place));

@@ -1,6 +1,8 @@
 /* tests/tiers/nvme_disk.c - files of rows and sections: round trips, what is shared, who goes. */
 #include "tests/nvme.h"
 
+#include "arena/base/file_log.h"
+
 static struct talk a, b;
 
 static void up(void)
@@ -295,5 +297,44 @@ TEST(threads_write_and_read_while_the_engine_goes_on)
     for (u64 i = 0; i < 16; i++) arena_blocks_drop(state_blocks_arena(), block[i], HOLD_LIVE);
     arena_slots_drop(state_sections_arena(), unit, HOLD_LIVE);
     clock_set(1000000, (f64)now_s);
+    down();
+}
+
+TEST(removals_wait_for_a_row_of_the_writer_and_keep_their_order)
+{
+    enum { MANY = 100 };
+    static const u8 bytes[8] = "content";
+    struct writer_ask blob = { .kind = WRITER_BLOB, .owner = DISK_COUNTS_OWNER, .always = true,
+                               .bytes = bytes, .byte_count = sizeof bytes };
+    char path[FILE_PATH_BYTES], name[FORMAT_NAME_BYTES];
+    up();
+    for (u32 i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "file-%u", i);
+        CHECK_OK(file_join(place.folder, name, path));
+        CHECK_OK(file_commit(path, bytes, sizeof bytes, 0600));
+    }
+    file_log_watch(true);
+    u64 waits = file_log_waits();
+    for (u32 i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "file-%u", i);
+        writer_remove(name);
+    }
+    CHECK_EQ(writer_pending(), MANY);
+    CHECK_EQ(writer_room(), 0);
+    snprintf(blob.name, sizeof blob.name, "file-%u", MANY - 1);
+    CHECK(!writer_submit(&blob));                       /* its removal waits: not before that */
+    CHECK_EQ(file_log_waits(), waits);
+    file_log_watch(false);
+    while (writer_step()) continue;
+    journal_answers();
+    CHECK(writer_room() > 0);
+    CHECK(writer_submit(&blob));
+    nvme_settle();
+    CHECK_EQ(writer_counts().removed, MANY);
+    for (u32 i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "file-%u", i);
+        CHECK_OK(file_join(place.folder, name, path));
+        CHECK_EQ(file_exists(path), i == MANY - 1);
+    }
     down();
 }

@@ -1,6 +1,8 @@
 /* tests/tiers/nvme_spill.c - whole conversations: save, restart, grow, replace, evict, drain. */
 #include "tests/nvme.h"
 
+#include "arena/heap.h"
+
 static struct talk a, b;
 
 static void up(void)
@@ -62,6 +64,26 @@ static u32 names_in(void)
     return count;
 }
 
+/* As a restore gets them: the manifest read by the I/O thread. */
+static enum err generations(u32 row, u64 start, struct generation_list *list)
+{
+    struct reader_blob file = { .cap_bytes = MANIFEST_BYTES_MAX };
+    struct reader_answer answer = { .err = ERR_IO };
+    const struct manifest *talk = &spill_at(row)->talk;
+    manifest_name(talk->session, file.name);
+    CHECK(reader_submit(&(struct reader_ask){ .piece = NONE, .blob = &file }));
+    while (reader_step()) continue;
+    CHECK(reader_done(&answer));
+    CHECK_OK(answer.err);
+    struct manifest newer = *talk;
+    newer.length++;                     /* the file is another entry's: nothing of it is taken */
+    CHECK_EQ(spill_generations(&newer, file.bytes, file.count, start, list), ERR_STALE);
+    CHECK_EQ(list->count, 0);
+    enum err err = spill_generations(talk, file.bytes, file.count, start, list);
+    arena_heap_free(file.bytes);
+    return err;
+}
+
 TEST(a_conversation_comes_back_at_its_end_its_marks_and_its_lines)
 {
     up();
@@ -79,11 +101,11 @@ TEST(a_conversation_comes_back_at_its_end_its_marks_and_its_lines)
     u32 row = spill_session(a.session);
     CHECK(row != NONE && spill_at(row)->talk.length == 70 && spill_at(row)->talk.head_pos == 5);
     struct generation_list got = { 0 };
-    CHECK_OK(spill_generations(row, 70, &got));
+    CHECK_OK(generations(row, 70, &got));
     CHECK_EQ(got.count, 3);
     CHECK(end_at(end_next(end_first(&got)))->kind == END_SPAN);
     end_cut(&got, 0);
-    CHECK_OK(spill_generations(row, 66, &got));
+    CHECK_OK(generations(row, 66, &got));
     CHECK_EQ(got.count, 2);
     end_cut(&got, 0);
     CHECK(spill_counts().restored >= 6 && spill_counts().dropped == 0);

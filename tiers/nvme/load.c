@@ -3,6 +3,7 @@
 
 #include "arena/base/clock.h"
 #include "arena/base/log.h"
+#include "arena/heap.h"
 #include "arena/table.h"
 #include "tiers/key.h"
 #include "tiers/nvme/disk.h"
@@ -15,6 +16,7 @@
 struct load_row {
     struct nvme_hit hit;
     struct manifest talk;               /* of the entry, as it was                            */
+    struct reader_blob file;            /* its manifest, for the generations                  */
     u64 session[2];
     u64 *keys;                          /* [ctx]                                              */
     block_id *block;                    /* [ctx / B]                                          */
@@ -61,6 +63,7 @@ static void let_go(struct load_row *r)
         arena_blocks_drop(state_blocks_arena(), r->block[k], HOLD_WRITING);
     for (u32 i = 0; i < r->hit.units; i++)
         arena_slots_drop(state_sections_arena(), r->unit[i], HOLD_WRITING);
+    arena_heap_free(r->file.bytes);
     r->used = false;
 }
 
@@ -117,8 +120,14 @@ enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt,
     if (hit->row != NONE) {
         r->talk = spill_at(hit->row)->talk;
         spill_at(hit->row)->reads++;
+        r->file.cap_bytes = MANIFEST_BYTES_MAX;
+        manifest_name(r->talk.session, r->file.name);
+        bool asked = reader_submit(&(struct reader_ask){ .owner = at, .piece = NONE,
+                                                         .blob = &r->file });
+        r->reads_left += asked;         /* without it nothing is aligned                      */
     }
     for (u32 i = 0; i + 1 < hit->units; i++) r->pos[i] = pieces_row(hit->more[i])->hi;
+    pieces_hold(hit->anchor);           /* until nvme_load_done                               */
     r->used = true;
     *load_out = at;
     return OK;
@@ -169,7 +178,8 @@ static enum err adopt(struct load_row *r, u64 now_us, struct nvme_record *out)
     TRY(record_adopt(&found, HOLD_PARK, now_us, &out->record));
     struct generation_list *list = record_generations(out->record);
     bool its = r->hit.row != NONE && spill_is(r->hit.row, &r->talk);
-    if (its && spill_generations(r->hit.row, r->hit.start, list) != OK)
+    if (its && r->file.bytes != NULL &&
+        spill_generations(&r->talk, r->file.bytes, r->file.count, r->hit.start, list) != OK)
         log_line(LOG_LEVEL_WARN, "spill: generations: %s", err_last()->text);
     bool same = its && record_session(out->record, r->talk.session);
     out->saved_rows = same ? r->hit.start : 0;
@@ -214,10 +224,11 @@ bool nvme_load_answers(u64 now_us)
     while (reader_done(&answer)) {
         struct load_row *r = &own.load[answer.owner];
         any = true;
-        if (answer.err == OK) rates_read(own.rates, answer.bytes, answer.us);
-        else if (r->err == OK) r->err = answer.err;
-        if (--r->reads_left == 0) pieces_hold(r->hit.anchor);   /* until nvme_load_done        */
-        transfer_answer(&answer);
+        bool piece = answer.piece != NONE;      /* else a manifest: never the rows' fault     */
+        if (piece && answer.err == OK) rates_read(own.rates, answer.bytes, answer.us);
+        else if (piece && r->err == OK) r->err = answer.err;
+        r->reads_left--;
+        if (piece) transfer_answer(&answer);
         struct nvme_record none;
         if (r->reads_left == 0 && r->gone) nvme_load_done(answer.owner, now_us, &none);
     }

@@ -40,11 +40,13 @@ static struct {
 static u32 pieces_of(u64 ctx) { return ctx <= NVME_SMALL ? 1024 : NVME_PIECES; }
 static u32 lines_of(u64 ctx) { return ctx <= NVME_SMALL ? 1024 : NVME_LINES; }
 static u32 talks_of(u64 ctx) { return ctx <= NVME_SMALL ? 32 : NVME_TALKS; }
+static u32 files_of(u64 ctx) { return pieces_of(ctx) + talks_of(ctx); }
 
 u64 nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap)
 {
     u64 record = sizeof(struct kept_row) + sizeof(struct journal_talk) + 2 * sizeof(u32);
-    return writer_table_bytes(shape, NVME_WRITES) + reader_table_bytes(shape, NVME_READS) +
+    return writer_table_bytes(shape, NVME_WRITES, files_of(ctx)) +
+           reader_table_bytes(shape, NVME_READS) +
            pieces_table_bytes(pieces_of(ctx)) + transfer_table_bytes(shape, ctx) +
            count_table_bytes(lines_of(ctx)) + disk_table_bytes(lines_of(ctx)) +
            spill_table_bytes(talks_of(ctx)) + nvme_load_table_bytes(shape, ctx) +
@@ -74,6 +76,7 @@ static enum err open_all(u64 now_s)
     TRY(open_tables());
     TRY(writer_open(&(struct writer_setup){
         .table_arena = s->table_arena, .row_cap = NVME_WRITES, .place = &own.place,
+        .remove_cap = files_of(s->ctx),
         .wake = s->wake, .thread = s->threads, .day_cap_bytes = s->knobs.journal.day_cap_bytes }));
     TRY(reader_open(&(struct reader_setup){
         .table_arena = s->table_arena, .row_cap = NVME_READS, .place = &own.place,

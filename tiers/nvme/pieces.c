@@ -160,12 +160,9 @@ static u32 insert(const struct piece_row *value)
 
 static void remove_file(const struct piece_row *r)
 {
-    struct writer_ask ask = { .kind = WRITER_REMOVE, .owner = NONE };
-    char path[FILE_PATH_BYTES];
-    format_name((enum format_kind)r->kind, r->name, ask.name);
-    if (writer_submit(&ask)) return;    /* else here and now: no write of that name is queued */
-    if (file_join(own.place->folder, ask.name, path) == OK && file_remove(path) != OK)
-        log_line(LOG_LEVEL_WARN, "cache folder: %s", err_last()->text);
+    char name[FORMAT_NAME_BYTES];
+    format_name((enum format_kind)r->kind, r->name, name);
+    writer_remove(name);
 }
 
 static void take_out(u32 piece)

@@ -3,7 +3,9 @@
 
 #include "arena/base/clock.h"
 #include "arena/base/crc32.h"
+#include "arena/base/file_log.h"
 #include "arena/base/log.h"
+#include "arena/heap.h"
 #include "arena/table.h"
 
 #include <pthread.h>
@@ -121,18 +123,35 @@ static enum err read_file(int fd, const struct read_row *row, u64 file_bytes)
     return OK;
 }
 
+static enum err read_blob(const char *path, u64 file_bytes, struct reader_blob *blob)
+{
+    if (file_bytes > blob->cap_bytes)
+        return fail(ERR_LIMIT, "it is %llu bytes long", (ull)file_bytes);
+    u8 *bytes = arena_heap_alloc(file_bytes + 1);
+    if (bytes == NULL) return fail(ERR_MEMORY, "no memory for %llu bytes", (ull)file_bytes);
+    enum err err = file_read(path, bytes, file_bytes, &blob->count);
+    if (err == OK) blob->bytes = bytes;
+    else arena_heap_free(bytes);
+    return err;
+}
+
 static void carry_out(struct read_row *row)
 {
     const struct reader_ask *ask = &row->ask;
-    char name[FORMAT_NAME_BYTES], path[FILE_PATH_BYTES];
+    char piece[FORMAT_NAME_BYTES], path[FILE_PATH_BYTES];
+    const char *name = ask->blob != NULL ? ask->blob->name : piece;
     struct file_stat stat = { 0 };
     u64 from_us = clock_us();
     int fd = -1;
-    format_name(ask->kind, ask->hash, name);
+    if (ask->blob == NULL) format_name(ask->kind, ask->hash, piece);
     enum err err = file_join(own.set.place->folder, name, path);
     if (err == OK) err = file_stat(path, &stat);
-    if (err == OK) err = file_open_direct(path, &fd);
-    if (err == OK) err = read_file(fd, row, stat.bytes);
+    if (ask->blob != NULL) {
+        if (err == OK) err = read_blob(path, stat.bytes, ask->blob);
+    } else {
+        if (err == OK) err = file_open_direct(path, &fd);
+        if (err == OK) err = read_file(fd, row, stat.bytes);
+    }
     file_close(fd);
     if (err != OK) log_line(LOG_LEVEL_WARN, "cache file %s: %s", name, err_last()->text);
     row->answer = (struct reader_answer){ .owner = ask->owner, .piece = ask->piece, .err = err,
@@ -143,7 +162,9 @@ bool reader_step(void)
 {
     u32 index;
     if (!ring_pop(&own.todo, &index)) return false;
+    bool watched = file_log_watch(false);       /* without a thread: it stands for one        */
     carry_out(&own.row[index]);
+    file_log_watch(watched);
     bool pushed = ring_push(&own.done, index);
     ASSERT(pushed);                     /* as many cells as rows                              */
     return true;
@@ -210,7 +231,7 @@ bool reader_submit(const struct reader_ask *ask)
         own.counts.refused++;
         return false;
     }
-    ASSERT(ask->rows_hi > ask->lo && ask->rows_hi <= ask->hi);
+    ASSERT(ask->blob != NULL || (ask->rows_hi > ask->lo && ask->rows_hi <= ask->hi));
     while (own.row[own.next].used) own.next = (own.next + 1) % own.set.row_cap;
     u32 index = own.next;               /* ends: a row is free                                */
     u32 per_row = own.shape->grid_rows / own.shape->block_rows;
@@ -219,7 +240,7 @@ bool reader_submit(const struct reader_ask *ask)
                               .to = own.addrs + (u64)index * per_row };
     row->ask.block = NULL;
     u64 b = own.shape->block_rows;
-    if (ask->kind == FORMAT_ANCHOR)
+    if (ask->blob == NULL && ask->kind == FORMAT_ANCHOR)
         row->to[0] = arena_slots_addr(state_sections_arena(), ask->unit);
     else for (u64 at = 0; at * b < ask->rows_hi - ask->lo; at++)
         row->to[at] = arena_blocks_addr(state_blocks_arena(), ask->block[at]);

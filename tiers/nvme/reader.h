@@ -20,6 +20,13 @@ struct reader_setup {
     bool thread;                        /* false: tests call reader_step                      */
 };
 
+struct reader_blob {
+    char name[FORMAT_NAME_BYTES];       /* in the folder                                      */
+    u64  cap_bytes;                     /* ERR_LIMIT over it                                  */
+    u8  *bytes;                         /* heap memory, the asker's to free after the answer  */
+    u64  count;
+};
+
 struct reader_ask {
     u32 owner, piece;                   /* given back with the answer                         */
     enum format_kind kind;
@@ -30,6 +37,7 @@ struct reader_ask {
     u64 *learn;                         /* instead: gets them; the caller compares their hash */
     const block_id *block;              /* chunk, tail: as many as rows [lo, rows_hi) need    */
     unit_id unit;                       /* anchor                                             */
+    struct reader_blob *blob;           /* instead of all this: the whole file `blob->name`   */
 };
 
 struct reader_answer { u32 owner, piece; enum err err; u64 bytes, us; };

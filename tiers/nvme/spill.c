@@ -95,12 +95,9 @@ static void let_go(struct spill_row *r)
 
 static void remove_manifest(const struct manifest *m)
 {
-    struct writer_ask ask = { .kind = WRITER_REMOVE, .owner = NONE };
-    char path[FILE_PATH_BYTES];
-    manifest_name(m->session, ask.name);
-    if (writer_submit(&ask)) return;
-    if (file_join(own.place->folder, ask.name, path) == OK && file_remove(path) != OK)
-        log_line(LOG_LEVEL_WARN, "cache folder: %s", err_last()->text);
+    char name[FORMAT_NAME_BYTES];
+    manifest_name(m->session, name);
+    writer_remove(name);
 }
 
 /* An entry goes, its manifest first when it has one on disk. */
@@ -418,18 +415,15 @@ bool spill_is(u32 row, const struct manifest *talk)
            memcmp(own.row[row].talk.tail, talk->tail, sizeof talk->tail) == 0;
 }
 
-enum err spill_generations(u32 row, u64 start, struct generation_list *list)
+enum err spill_generations(const struct manifest *talk, const u8 *bytes, u64 count, u64 start,
+                           struct generation_list *list)
 {
-    char name[MANIFEST_NAME_BYTES];
     struct manifest m;
-    u8 *bytes = NULL;
-    u64 count = 0;
-    manifest_name(spill_at(row)->talk.session, name);
-    TRY(read_manifest(name, &bytes, &count));
-    enum err err = manifest_get(bytes, count, own.place, &m, list);
-    arena_heap_free(bytes);
-    if (err == OK) end_cut(list, start);
-    return err;
+    TRY(manifest_get(bytes, count, own.place, &m, list));
+    bool same = m.length == talk->length && memcmp(m.session, talk->session, 16) == 0 &&
+                memcmp(m.top, talk->top, 16) == 0 && memcmp(m.tail, talk->tail, 16) == 0;
+    end_cut(list, same ? start : 0);
+    return same ? OK : fail(ERR_STALE, "the manifest was written anew meanwhile");
 }
 
 void spill_served(const struct spill_hit *hit, bool good, u64 now_s)

@@ -81,8 +81,10 @@ void spill_find(const u64 (*lines)[2], const u64 *keys, u64 limit, u64 best_star
  * under way. */
 bool spill_end(u32 row, struct spill_hit *out);
 bool spill_saving(const u64 session[2]);
-/* The generations of an entry up to a start, from its file, into an empty list. */
-MUST_USE enum err spill_generations(u32 row, u64 start, struct generation_list *list);
+/* The generations of an entry up to a start, from its file's bytes, into an empty list.  ERR_STALE:
+ * the file is a newer entry's. */
+MUST_USE enum err spill_generations(const struct manifest *talk, const u8 *bytes, u64 count,
+                                    u64 start, struct generation_list *list);
 /* The row still is this entry. */
 bool spill_is(u32 row, const struct manifest *talk);
 void spill_served(const struct spill_hit *hit, bool good, u64 now_s);

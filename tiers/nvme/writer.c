@@ -3,10 +3,12 @@
 
 #include "arena/base/clock.h"
 #include "arena/base/crc32.h"
+#include "arena/base/file_log.h"
 #include "arena/base/log.h"
 #include "arena/table.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WRITER_POLL_US = 1000000 };
@@ -36,6 +38,8 @@ static struct {
     _Atomic u64 space_bytes;            /* free on the file system                            */
     pthread_t thread;
     u32 pending, next;
+    char (*waiting)[FORMAT_NAME_BYTES]; /* [remove_cap] removals, the first at wait_next      */
+    u32 wait_next, wait_count;
     struct writer_counts counts;
 } own;
 
@@ -45,12 +49,13 @@ static u64 bounce_bytes_of(const struct state_shape *shape)
     return MAX(ALIGN_UP(shape->block_bytes, FILE_PAGE_BYTES), MAX(keys, (u64)FORMAT_PART_AREA));
 }
 
-u64 writer_table_bytes(const struct state_shape *shape, u32 row_cap)
+u64 writer_table_bytes(const struct state_shape *shape, u32 row_cap, u32 remove_cap)
 {
     u64 row = sizeof(struct write_row) + shape->grid_rows * sizeof(u64) +
               shape->grid_rows / shape->block_rows * (sizeof(block_id) + sizeof(u8 *)) +
               2 * sizeof(struct ring_cell);
-    return row * row_cap + bounce_bytes_of(shape) + FILE_PAGE_BYTES + 7 * 64;
+    return row * row_cap + (u64)remove_cap * FORMAT_NAME_BYTES + bounce_bytes_of(shape) +
+           FILE_PAGE_BYTES + 8 * 64;
 }
 
 /* ------------------------------------------------------------------ the thread's side */
@@ -199,11 +204,13 @@ bool writer_step(void)
     if (!ring_pop(&own.todo, &index)) return false;
     struct write_row *row = &own.row[index];
     u32 claim = CLAIM_QUEUED;
+    bool watched = file_log_watch(false);       /* without a thread: it stands for one        */
     if (atomic_compare_exchange_strong(&row->claim, &claim, CLAIM_BEGUN)) carry_out(row);
     else row->answer = (struct writer_answer){ .owner = row->ask.owner, .kind = row->ask.kind,
                                                .err = ERR_CANCELLED };
     bool pushed = ring_push(&own.done, index);
     ASSERT(pushed);                     /* as many cells as rows                              */
+    file_log_watch(watched);
     return true;
 }
 
@@ -244,6 +251,9 @@ enum err writer_open(const struct writer_setup *setup)
                          &own.done_cell));
     TRY(arena_table_take(setup->table_arena, "write bounce", 1, own.bounce_bytes + FILE_PAGE_BYTES,
                          &bounce));
+    if (setup->remove_cap > 0)
+        TRY(arena_table_take(setup->table_arena, "write removals", FORMAT_NAME_BYTES,
+                             setup->remove_cap, &own.waiting));
     own.bounce = bounce + (FILE_PAGE_BYTES - (uintptr_t)bounce % FILE_PAGE_BYTES) % FILE_PAGE_BYTES;
     own.wake.event_fd = -1;
     ring_open(&own.todo, own.todo_cell, cap, &own.wake);
@@ -264,8 +274,9 @@ void writer_close(void)
         ring_wake_ring(&own.wake);
         pthread_join(own.thread, NULL);
     }
-    while (writer_step()) continue;
-    while (writer_done(&answer)) continue;
+    do {
+        while (writer_step()) continue;
+    } while (writer_done(&answer));     /* ends: removals that waited follow, then none       */
     own.row = NULL;
 }
 
@@ -297,7 +308,7 @@ static bool day_allows(u64 bytes, bool always)
     return true;
 }
 
-u32 writer_room(void) { return own.set.row_cap - own.pending; }
+u32 writer_room(void) { return own.wait_count > 0 ? 0 : own.set.row_cap - own.pending; }
 
 /* Copies what the thread will need: ids, handles, addresses. */
 static void fill_piece(struct write_row *row, u32 index, const struct writer_ask *ask)
@@ -321,8 +332,45 @@ static void fill_piece(struct write_row *row, u32 index, const struct writer_ask
     row->ask.block = list;
 }
 
+static void queue(const struct writer_ask *ask)
+{
+    while (own.row[own.next].used) own.next = (own.next + 1) % own.set.row_cap;
+    u32 index = own.next;               /* ends: a row is free                                */
+    struct write_row *row = &own.row[index];
+    row->ask = *ask;
+    row->claim = CLAIM_QUEUED;
+    row->used = true;
+    if (ask->kind == WRITER_PIECE) fill_piece(row, index, ask);
+    hold(&row->ask, true);
+    own.pending++;
+    bool pushed = ring_push(&own.todo, index);
+    ASSERT(pushed);
+}
+
+/* Removals that wait get the rows there are. */
+static void queue_waiting(void)
+{
+    for (; own.wait_count > 0 && own.pending < own.set.row_cap; own.wait_count--) {
+        struct writer_ask ask = { .kind = WRITER_REMOVE, .owner = NONE };
+        memcpy(ask.name, own.waiting[own.wait_next], sizeof ask.name);
+        own.wait_next = (own.wait_next + 1) % own.set.remove_cap;
+        queue(&ask);
+    }
+}
+
+void writer_remove(const char *name)
+{
+    if (own.row == NULL) return;
+    queue_waiting();
+    ASSERT(own.wait_count < own.set.remove_cap);        /* no two removals of a name wait     */
+    u32 at = (own.wait_next + own.wait_count++) % own.set.remove_cap;
+    snprintf(own.waiting[at], sizeof own.waiting[at], "%s", name);
+    queue_waiting();
+}
+
 bool writer_submit(const struct writer_ask *ask)
 {
+    if (own.row != NULL) queue_waiting();
     if (own.row == NULL || own.pending == own.set.row_cap) {
         own.counts.refused_full++;
         return false;
@@ -334,17 +382,7 @@ bool writer_submit(const struct writer_ask *ask)
         own.counts.refused_day++;
         return false;
     }
-    while (own.row[own.next].used) own.next = (own.next + 1) % own.set.row_cap;
-    u32 index = own.next;               /* ends: a row is free                                */
-    struct write_row *row = &own.row[index];
-    row->ask = *ask;
-    row->claim = CLAIM_QUEUED;
-    row->used = true;
-    if (piece) fill_piece(row, index, ask);
-    hold(&row->ask, true);
-    own.pending++;
-    bool pushed = ring_push(&own.todo, index);
-    ASSERT(pushed);
+    queue(ask);
     return true;
 }
 
@@ -364,6 +402,7 @@ bool writer_done(struct writer_answer *out)
         own.counts.files++;
         own.counts.bytes += out->bytes;
     }
+    queue_waiting();
     return true;
 }
 
@@ -381,7 +420,7 @@ u32 writer_cancel(void)
     return count;
 }
 
-u32 writer_pending(void) { return own.pending; }
+u32 writer_pending(void) { return own.pending + own.wait_count; }
 
 bool writer_drain(u64 deadline_us)
 {

@@ -17,6 +17,7 @@
 struct writer_setup {
     u32 table_arena;                    /* rows, keys, block lists, a bounce buffer           */
     u32 row_cap;                        /* power of two                                       */
+    u32 remove_cap;                     /* removals that may wait for a row                   */
     const struct fingerprint *place;
     struct ring_wake *wake;             /* rung by each answer, or NULL                       */
     bool thread;                        /* false: tests call writer_step                      */
@@ -60,7 +61,7 @@ struct writer_counts {
     u64 day, day_bytes;                 /* days since 1970; bytes written in it               */
 };
 
-u64 writer_table_bytes(const struct state_shape *shape, u32 row_cap);
+u64 writer_table_bytes(const struct state_shape *shape, u32 row_cap, u32 remove_cap);
 /* After state_open.  ERR_MEMORY, ERR_FULL, ERR_IO (no thread). */
 MUST_USE enum err writer_open(const struct writer_setup *setup);
 /* Carries out what is queued, takes the answers' holds back, ends the thread. */
@@ -68,6 +69,9 @@ void writer_close(void);
 
 /* False: no row is free, or the day's bytes are used up; counted, nothing held. */
 MUST_USE bool writer_submit(const struct writer_ask *ask);
+/* A file of the folder goes.  Without a row it waits for one, before all that is submitted later;
+ * `remove_cap` is as many as there can be files. */
+void writer_remove(const char *name);
 /* Pieces that the thread has not begun: their holds are dropped now, they are answered
  * ERR_CANCELLED.  How many. */
 u32  writer_cancel(void);
@@ -77,7 +81,7 @@ u32 writer_room(void);
 bool writer_done(struct writer_answer *out);
 /* Without a thread: carries out one row; false: none is queued. */
 bool writer_step(void);
-u32 writer_pending(void);               /* submitted, not yet taken by writer_done            */
+u32 writer_pending(void);               /* submitted or waiting, not taken by writer_done     */
 /* Waits until every row is carried out, or clock_us() reaches `deadline_us`; false: not all. */
 bool writer_drain(u64 deadline_us);
 
