@@ -29,7 +29,7 @@ static const struct {
 
 /* ---- golden ---------------------------------------------------------------------------------- */
 
-static void golden_check(const char *name, const u64 hash[2])
+static bool golden_same(const char *name, const u64 hash[2])
 {
     char line[128], word[32], found = 0;
     ull a, b;
@@ -49,8 +49,7 @@ static void golden_check(const char *name, const u64 hash[2])
     if (!found) test_failed(__FILE__, __LINE__, "%s: no line %s", golden_path, name);
     bool same = a == hash[0] && b == hash[1];
     printf("%s: %s of %s\n", name, same ? "the bits" : "OTHER BITS than those", golden_path);
-    if (!same) test_failed(__FILE__, __LINE__, "%s: %016llx %016llx", name, (ull)hash[0],
-                           (ull)hash[1]);
+    return same;
 }
 
 /* ---- prompts --------------------------------------------------------------------------------- */
@@ -135,7 +134,7 @@ static void check_kind(u32 kind)
     hash_open(&all);
     hash_add(&all, want, GOLDEN_PROMPTS * sizeof *want);
     hash_close(&all, hash);
-    if (kinds[kind].type != OPS_FP8_BLOCK) golden_check(kinds[kind].name, hash);
+    if (kinds[kind].type != OPS_FP8_BLOCK) CHECK(golden_same(kinds[kind].name, hash));
 }
 
 TEST(levels_agree_on_prompts_of_every_format)
@@ -238,7 +237,9 @@ TEST(products_agree_on_subnormals_minus_zero_and_blocks_of_zeros)
     close_products(&c);
 }
 
-/* 204,800 sums whose exact values lie within some ulps of 2^-126: x86 rounds, then flushes. */
+/* 204,800 sums whose exact values lie within some ulps of 2^-126: x86 rounds, then flushes; ARM
+ * flushes what is under 2^-126 before it is rounded.  When ARM's are found equal, its architecture
+ * need not stand in the fingerprint of files (tiers/nvme/fingerprint.c). */
 TEST(sums_near_the_smallest_normal_number_agree)
 {
     enum { N = 400, K = 96 };
@@ -259,7 +260,10 @@ TEST(sums_near_the_smallest_normal_number_agree)
     hash_128(c.want, TINY_ROWS * N * sizeof *c.want, hash);
     printf("near 2^-126: %llu of %u sums are 0, %llu are 2^-126\n", (ull)flushed, TINY_ROWS * N,
            (ull)least);
-    CHECK(flushed > 1000 && least > 1000);
     free(c.w), free(c.x), free(c.want), free(c.got);
-    golden_check("near", hash);
+#if defined(__aarch64__)
+    CHECK(flushed > TINY_ROWS * N / 2 && !golden_same("near", hash));
+#else
+    CHECK(flushed > 1000 && least > 1000 && golden_same("near", hash));
+#endif
 }
