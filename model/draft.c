@@ -114,7 +114,9 @@ enum err draft_rows(const struct forward_batch *trunk)
     TRY(room.ops->rms_norm(b.at[BUFFER_X], weights_vector(room.layer, ROLE_IN_NORM),
                            b.at[BUFFER_U], b.rows, room.shape->hidden, room.shape->eps));
     TRY(forward_push(&b, STAGE_ATTN));
-    TRY(forward_product(&b, room.layer, ROLE_K, BUFFER_U, BUFFER_K));
+    struct ops_product k = { .w = weights_matrix(room.layer, ROLE_K), .x = b.at[BUFFER_U],
+                             .y = b.at[BUFFER_K], .rows = b.rows, .work = b.at[BUFFER_WORK] };
+    TRY(room.ops->product(&k));         /* no Q went before it: x is read for the first time  */
     TRY(forward_product(&b, room.layer, ROLE_V, BUFFER_U, BUFFER_V));
     struct ops_attn_rows rows = forward_attn_rows(&b, room.layer);
     TRY(room.ops->attn_rows(&rows));
