@@ -57,18 +57,30 @@ static enum err cut_instead(struct engine *e, struct wants_owner *owner)
     return tier_place(hit, owner->prompt, owner->now_us);
 }
 
+/* Gives up the oldest idle conversation; what of it is not on disk yet goes there first. */
+static bool give_up(struct engine *e, u32 slot)
+{
+    u32 record = resident_oldest(NONE, slot);
+    if (record == NONE) return false;
+    record_keep_end(record);
+    nvme_displaced(record, 0);
+    return wants_relieve(e, slot) > 0;
+}
+
 /* The gate, and when its must is refused, again with idle records given up, oldest first, as long
- * as they could pay for it; last of all the matched record's own tail.  Each round of the loop
- * drops a record, so it ends. */
+ * as they could pay for it and what it lacks is not on its way to disk (then the turn waits); last
+ * of all the matched record's own tail.  Each round of the loop drops a record, so it ends. */
 static enum err make_room(struct engine *e, struct turn_row *turn, struct wants_owner *owner)
 {
+    u64 writing = aside_used(HOLD_WRITING);
     for (;;) {
         u64 short_bytes = 0;
         enum err err = ask_gate(e, turn, owner, &short_bytes);
         struct tier_hit *hit = &owner->hit;
         if (err != ERR_MEMORY) return err;
         if (hit->guest && resident_holder(hit->slot) != HOLD_LIVE) return err;
-        if (wants_relief(hit->slot) >= short_bytes && wants_relieve(e, hit->slot) > 0) continue;
+        if (aside_used(HOLD_WRITING) >= writing + MAX(short_bytes, 1u)) return err;
+        if (wants_relief(hit->slot) >= short_bytes && give_up(e, hit->slot)) continue;
         if (hit->way != WAY_FORK || !record_is(hit->record, hit->number) ||
             record_at(hit->record)->busy || record_at(hit->record)->slot == NONE) return err;
         if (wants_relief(hit->slot) + record_freed_bytes(hit->record, hit->start) < short_bytes)
