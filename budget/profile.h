@@ -101,6 +101,8 @@ struct profile_row {
     u64  spill_min_tokens, spill_wait_us;
     u64  journal_idle_us, journal_every_us, journal_rows;
     u64  nvme_day_bytes;
+    u64  nvme_read_bytes_s, nvme_write_bytes_s; /* 0 = probed at start                           */
+    f64  prefill_s_token;                       /* 0 = measured                                  */
     u64  drain_write_us, restore_wait_us;
     u64  heap_reserve_bytes, heap_cap_bytes;
     u64  scratch_cap_bytes;

@@ -295,6 +295,20 @@ static void put_suffix(struct json_out *out)
     json_put_object_end(out);
 }
 
+static void put_rates(struct json_out *out)
+{
+    struct rates r = nvme_rates();
+    json_put_key(out, "rates");
+    json_put_object(out);
+    json_put_key(out, "read_bytes_s");
+    json_put_f64(out, r.read_bytes_s);
+    json_put_key(out, "write_bytes_s");
+    json_put_f64(out, r.write_bytes_s);
+    json_put_key(out, "prefill_s_token");
+    json_put_f64(out, r.prefill_s_token);
+    json_put_object_end(out);
+}
+
 static void put_nvme(struct json_out *out)
 {
     json_put_key(out, "nvme");
@@ -341,6 +355,7 @@ static void put_nvme(struct json_out *out)
             { "file_system_free_bytes", writer_space() },
         };
         for (u32 i = 0; i < COUNT_OF(row); i++) put_u64(out, row[i].name, row[i].value);
+        put_rates(out);
     }
     json_put_object_end(out);
 }

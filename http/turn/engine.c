@@ -131,7 +131,10 @@ static void open_nvme(const struct engine_setup *setup)
                          .rows_min = p->journal_rows, .day_cap_bytes = p->nvme_day_bytes,
                          .row_bytes = state_shape()->block_bytes / state_shape()->block_rows },
             .spill_floor_bytes = p->spill_floor_bytes, .spill_rows_min = p->spill_min_tokens,
-            .spill_wait_us = p->spill_wait_us },
+            .spill_wait_us = p->spill_wait_us,
+            .rates = { .read_bytes_s = (f64)p->nvme_read_bytes_s,
+                       .write_bytes_s = (f64)p->nvme_write_bytes_s,
+                       .prefill_s_token = p->prefill_s_token } },
         .wake = submit_wake(), .threads = setup->io_threads });
 }
 

@@ -50,6 +50,30 @@ TEST(reading_is_worth_it_when_forwarding_takes_longer)
     CHECK(rates_worth(&r, 3900000, 1000));
 }
 
+TEST(a_probe_seeds_the_rates_that_are_not_named)
+{
+    struct rates named = { .read_bytes_s = 7, .write_bytes_s = 9 }, half = { .write_bytes_s = 9 };
+    struct rates none = { 0 };
+    struct file_list list;
+    bool direct = false;
+    new_folder();
+    CHECK_OK(file_probe_direct(folder, &direct));
+    CHECK_OK(rates_probe("/nowhere", direct, &named));  /* nothing to find out               */
+    CHECK(named.read_bytes_s == 7 && named.write_bytes_s == 9);
+    CHECK_OK(rates_probe(folder, direct, &half));
+    CHECK(half.write_bytes_s == 9 && (half.read_bytes_s > 0) == direct);
+    CHECK_OK(rates_probe(folder, direct, &none));
+    CHECK(none.write_bytes_s > 0 && (none.read_bytes_s > 0) == direct && none.prefill_s_token == 0);
+    CHECK_EQ(rates_probe("/nowhere", direct, &half), direct ? OK : ERR_NOT_FOUND);
+    struct rates before = none = (struct rates){ 0 };
+    CHECK(rates_probe("/nowhere", direct, &none) != OK);
+    CHECK(memcmp(&before, &none, sizeof none) == 0);
+    CHECK_OK(file_list_open(folder, &list));            /* and nothing is left               */
+    CHECK(!file_list_next(&list));
+    file_list_close(&list);
+    remove_all();
+}
+
 /* Lines of a made-up prompt: line i has hash {seed + i + 1, 1}. */
 static u64 lines_of[16][2];
 static struct count_prompt prompt_of(u64 seed, u64 count, u64 start)

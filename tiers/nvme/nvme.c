@@ -30,6 +30,7 @@ static struct {
     u64 idle_since_us, counts_us;
     u64 plan_us, due_us;                /* when the write-behind is planned next; may save next */
     bool fresh;                         /* a turn ended, or idling began, since the last plan */
+    u64 seen_bytes, seen_us;            /* pieces written, as of the last rate                */
     u64 tail_tokens;                    /* of displaced conversations, not yet on disk        */
     struct nvme_tails tails;
     bool on;
@@ -91,6 +92,22 @@ static enum err open_all(u64 now_s)
     return OK;
 }
 
+/* Rates of files that the profile does not name are probed; all are measured from here on. */
+static void seed_rates(void)
+{
+    const struct rates *named = &own.set.knobs.rates;
+    own.rates = *named;
+    if (own.set.threads &&
+        rates_probe(own.place.folder, own.place.direct, &own.rates) != OK)
+        log_line(LOG_LEVEL_WARN, "cache rates are not probed: %s", err_last()->text);
+    log_line(LOG_LEVEL_INFO, "cache rates: read %.0f MB/s (%s), write %.0f MB/s (%s), prefill "
+             "%.6f s a token (%s)", own.rates.read_bytes_s / 1e6,
+             named->read_bytes_s > 0 ? "profile" : own.rates.read_bytes_s > 0 ? "probe" : "unknown",
+             own.rates.write_bytes_s / 1e6, named->write_bytes_s > 0 ? "profile" :
+             own.rates.write_bytes_s > 0 ? "probe" : "unknown", own.rates.prefill_s_token,
+             named->prefill_s_token > 0 ? "profile" : "unknown");
+}
+
 bool nvme_open(const struct nvme_setup *setup)
 {
     u64 now_s = (u64)clock_wall_s();
@@ -121,6 +138,7 @@ bool nvme_open(const struct nvme_setup *setup)
     log_line(LOG_LEVEL_INFO, "cache folder %s: %u files, %llu MiB, %u conversations",
              own.place.folder, found.rows,
              (ull)((found.disk_bytes + found.spill_bytes) / MIB), spill_counts().rows);
+    seed_rates();
     return true;
 }
 
@@ -323,6 +341,16 @@ void nvme_prefilled(u64 tokens, u64 us)
     if (own.on) rates_prefill(&own.rates, tokens, us);
 }
 
+struct rates nvme_rates(void) { return own.rates; }
+
+static void write_rate(void)
+{
+    struct writer_counts w = writer_counts();
+    rates_write(&own.rates, w.piece_bytes - own.seen_bytes, w.piece_us - own.seen_us);
+    own.seen_bytes = w.piece_bytes;
+    own.seen_us = w.piece_us;
+}
+
 static struct spill_source source_of(u32 record, struct anchor_list *anchors, bool always)
 {
     const struct record_row *r = record_at(record);
@@ -463,6 +491,7 @@ bool nvme_pass(u64 now_us, bool busy)
     bool moved = nvme_load_answers(now_us);
     while (!own.set.threads && writer_step()) continue;
     moved = journal_answers() || moved;
+    write_rate();
     if (writer_pending() == 0) own.tail_tokens = 0;
     if (busy) own.idle_since_us = 0;
     else if (own.idle_since_us == 0) {

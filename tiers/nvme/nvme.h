@@ -24,6 +24,7 @@ struct nvme_knobs {
     u64 spill_floor_bytes;              /* free on the file system at least, for the spill    */
     u64 spill_rows_min;                 /* a displaced conversation has at least so many      */
     u64 spill_wait_us;                  /* a must waits so long for its writes                */
+    struct rates rates;                 /* as the profile names them; 0: probed, or measured  */
 };
 struct nvme_setup {
     struct budget_graph *graph;         /* nodes of pool nvme: pool_declare                   */
@@ -33,7 +34,7 @@ struct nvme_setup {
     struct fingerprint_source source;
     struct nvme_knobs knobs;
     struct ring_wake *wake;             /* the engine's                                       */
-    bool threads;                       /* false: nvme_pass does the work (tests)             */
+    bool threads;                       /* false: nvme_pass does the work, no probe (tests)   */
 };
 
 u64  nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap);
@@ -82,6 +83,7 @@ bool nvme_drop_tail(void);
 struct nvme_tails { u64 waits, dropped, dropped_tokens; };
 struct nvme_tails *nvme_tails(void);            /* waits: counted by who waits                */
 void nvme_prefilled(u64 tokens, u64 us);        /* for the rate                               */
+struct rates nvme_rates(void);
 
 /* Answers of both threads, and the write-behind; `busy`: some turn runs.  True: something moved. */
 bool nvme_pass(u64 now_us, bool busy);

@@ -180,7 +180,7 @@ static void carry_out(struct write_row *row)
     const char *folder = ask->folder != NULL ? ask->folder : own.set.place->folder;
     char path[FILE_PATH_BYTES];
     enum err err = OK;
-    u64 bytes = 0;
+    u64 bytes = 0, from_us = clock_us();
     if (ask->kind == WRITER_PIECE) {
         err = write_piece(ask, row->from, &bytes);
     } else {
@@ -194,7 +194,8 @@ static void carry_out(struct write_row *row)
     }
     if (err != OK) log_line(LOG_LEVEL_WARN, "cache folder: %s", err_last()->text);
     row->answer = (struct writer_answer){ .owner = ask->owner, .kind = ask->kind, .err = err,
-                                          .bytes = bytes, .folder = ask->folder };
+                                          .bytes = bytes, .us = clock_us() - from_us,
+                                          .folder = ask->folder };
     look_at_space();
 }
 
@@ -401,6 +402,10 @@ bool writer_done(struct writer_answer *out)
     else {
         own.counts.files++;
         own.counts.bytes += out->bytes;
+        if (out->kind == WRITER_PIECE) {
+            own.counts.piece_bytes += out->bytes;
+            own.counts.piece_us += out->us;
+        }
     }
     queue_waiting();
     return true;

@@ -51,13 +51,14 @@ struct writer_answer {
     u32 owner;
     enum writer_kind kind;
     enum err err;
-    u64 bytes;
+    u64 bytes, us;
     const char *folder;                 /* as asked                                           */
 };
 
 struct writer_counts {
     u64 cancelled;                      /* pieces given up before they were begun             */
     u64 bytes, files, failed, refused_full, refused_day, removed;
+    u64 piece_bytes, piece_us;          /* of pieces: the rate                                */
     u64 day, day_bytes;                 /* days since 1970; bytes written in it               */
 };
 
