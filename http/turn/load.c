@@ -90,8 +90,6 @@ static enum err take(struct engine *e, u64 number, const struct tier_prompt *pro
           .min_bytes = bytes, .max_bytes = bytes, .unit_bytes = 1, .commit = take_rows,
           .undo = undo_rows, .owner = &owner },
     };
-    if (!parks && prompt->keys == NULL)
-        return fail(ERR_MEMORY, "the park can't hold it: it is read when it is asked for");
     TRY(make_way(e, number, want, hit, found));
     e->check = true;
     *load_out = owner.load;
@@ -116,6 +114,22 @@ bool load_start(struct engine *e, struct turn_row *turn, const struct tier_promp
     return true;
 }
 
+/* No park holds what came at the start: slot 0 does, idle, as after its turn. */
+static void enter(u32 record)
+{
+    struct record_row *r = record_at(record);
+    struct anchor_list list = record_anchors(record);
+    u32 at = anchors_at(&list, record_rows(record));
+    struct tier_prompt prompt = { .session = { r->session[0], r->session[1] } };
+    struct tier_hit hit = { .way = WAY_LIFT, .record = record, .number = r->number, .slot = 0,
+                            .victim = NONE, .start = record_rows(record) };
+    ASSERT(at != NONE && resident_record(0) == NONE);
+    hit.unit = list.row[at].unit;
+    if (tier_place(&hit, &prompt, clock_us()) != OK || resident_load(&hit) != OK) return;
+    r->busy = false;
+    slot_row(0)->record = record;
+}
+
 void load_newest(struct engine *e, u64 deadline_us)
 {
     struct nvme_hit found;
@@ -135,6 +149,7 @@ void load_newest(struct engine *e, u64 deadline_us)
         if (state == NVME_LOADING && !moved) ring_wait(submit_wake(), seen, deadline_us);
     }
     if (state == NVME_LOADING) nvme_load_abandon(load); /* its next turn asks again           */
+    if (state == NVME_LOADED && aside_used(HOLD_PARK) > aside_cap(HOLD_PARK)) enter(came.record);
     tier_settle();
     log_line(LOG_LEVEL_INFO, "restore: %llu rows of the conversation used last %s, %.0f ms",
              (ull)found.start, state == NVME_LOADED ? "are back" : "were not read",

@@ -367,19 +367,28 @@ TEST(a_damaged_file_is_a_longer_prefill)
 /* Without a park a restore goes straight to the turn that asked, whole or as a prefix. */
 TEST(a_restore_needs_no_park)
 {
-    for (u32 fork = 0; fork < 2; fork++) {
+    for (u32 round = 0; round < 4; round++) {
+        u32 fork = round % 2, boot = round / 2;
         first_up(&(struct micro_setup){ .park_rows = UINT64_MAX, .slot_count = 2 });
         micro_prompt(&ask, 6 * G + 5, 3, 9);
         micro_run(&ask);
         restart();
-        engine_restore();                               /* nobody asked for it yet           */
-        CHECK_EQ(record_count(), 0);
+        u64 files = 0;
+        if (boot != 0) {                                /* before anybody asked              */
+            engine_restore();
+            CHECK_EQ(record_count(), 1);
+            CHECK_EQ(record_at(resident_record(0))->class, HOLD_LIVE);
+            CHECK_EQ(slot_row(0)->len, ask.id_count + ask.result.generated - 1);
+            settle();
+            files = reader_counts().files;
+        }
         micro_continue(&again, &ask, 7, 4);
         if (fork != 0) again.ids[6 * G + 1] ^= 1;       /* parts in the last line            */
         if (fork != 0) again.session = 99;
         micro_run(&again);
         CHECK(fork != 0 || again.result.source == SOURCE_SPILL);
         CHECK(again.result.source != SOURCE_COLD);
+        CHECK(boot == 0 || reader_counts().files == files);
         CHECK(again.result.cached >= (fork != 0 ? 5u : 6u) * G);
         micro_equals_cold(&again);
         budget_graph_refresh(&micro.graph);

@@ -125,6 +125,16 @@ with open(weights, "r+b") as f:
             new_tokens(name, got, before)
         equals_cold(name, got, talk)
         t.check(s.stop() == 0, "SIGTERM ends with exit 0")
+
+# without a park the conversation stands in its slot before the first request
+s = Server([*FLAGS, "--resident-park-gb", "0"], home=home)
+read = s.get("/v1/cache/stats")[1]["nvme"]["read_files"]
+t.check(read > 0 and "used last are back" in s.log(), f"it was read at the start: {read}")
+before, got = got, turn(s, talk, "And without a park?")
+new_tokens("without a park", got, before)
+t.check(got["source"] == "spill" and s.get("/v1/cache/stats")[1]["nvme"]["read_files"] == read, f"without a park: {got}")
+equals_cold("without a park", got, talk)
+t.check(s.stop() == 0, "SIGTERM ends with exit 0")
 shutil.rmtree(work)
 sys.exit(t.close())
 PYTHON
