@@ -160,3 +160,30 @@ TEST(other_models_folders_are_counted_and_go_first)
     CHECK_EQ(pieces_counts().found_at_start, 0);
     last_down();
 }
+
+/* Its record is over the park's cap, lent to the turn it was read for until that one is gone. */
+TEST(a_record_lent_to_a_cancelled_turn_goes_at_once)
+{
+    first_up(&(struct micro_setup){ .slot_count = 1, .park_rows = UINT64_MAX,
+                                    .pin_rows = UINT64_MAX, .store_rows = UINT64_MAX });
+    micro_prompt(&ask, 6 * G + 5, 33, 5);
+    micro_run(&ask);
+    restart();
+    micro_continue(&again, &ask, 3, 9);
+    micro_prompt(&other, 5 * G, 34, 5);                 /* takes the slot meanwhile          */
+    micro_push(&again);
+    micro_push(&other);
+    engine_pass();
+    CHECK_EQ(turn_count(TURN_LOADING), 1);
+    while (turn_count(TURN_LOADING) > 0) engine_pass();
+    CHECK_EQ(turn_count(TURN_QUEUED), 1);
+    CHECK(aside_used(HOLD_PARK) > aside_cap(HOLD_PARK));
+    submit_cancel(again.submit);
+    engine_pass();
+    CHECK_EQ(aside_used(HOLD_PARK), 0);
+    micro_wait(&again);
+    CHECK_EQ(again.result.finish, FINISH_CANCELLED);
+    micro_wait(&other);
+    micro_equals_cold(&other);
+    last_down();
+}
