@@ -55,6 +55,7 @@ struct left {
     u32  pieces, talks;
     bool known;                     /* closed with everything written, nothing happened since     */
     bool rotten;                    /* files may be bad or missing: calls failed, bits flipped    */
+    bool flipped;                   /* bits flipped in some life: found when a file is read       */
 };
 
 static struct {

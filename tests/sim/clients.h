@@ -72,6 +72,13 @@ static void keep_prompt(struct client *c)
     c->call_count = c->ask.call_count;
 }
 
+/* A file was bad that a start had found: the start reads heads, a restore every byte. */
+static bool found_bad(void)
+{
+    const struct left *left = &world.left[world.model];
+    return left->rotten || (left->flipped && reader_counts().failed > 0);
+}
+
 /* The first turn after a planned restart begins where the conversation had ended, when its prompt
  * goes on from there and memory holds it. */
 static void check_awaited(struct client *c)
@@ -84,7 +91,7 @@ static void check_awaited(struct client *c)
     if (memcmp(c->ask.ids, c->rows, rows * sizeof *c->rows) != 0) return;
     world.sum.awaited++;
     world.sum.kept += r->cached >= rows;
-    CHECK(r->cached >= rows || world.pressed || world.left[world.model].rotten);
+    CHECK(r->cached >= rows || world.pressed || found_bad());
 }
 
 static void turn_over(struct client *c)

@@ -152,7 +152,8 @@ static void files_spoil(const struct sim_op *op)
     u32 count = files_count, each = op->count % 3 == 0;         /* every one, or a few            */
     for (u32 i = 0; i < (each ? count : MIN(count, 1 + op->at % 4u)); i++)
         spoil(files_name[each ? i : rng_u64(op->salt, i) % count], op->salt * 4096u + i);
-    for (u32 m = 0; m < SIM_MODELS && count > 0; m++) world.left[m].rotten = true;
+    for (u32 m = 0; m < SIM_MODELS && count > 0; m++)
+        world.left[m].rotten = world.left[m].flipped = true;
 }
 
 /* ------------------------------------------------------------------ tables */

@@ -41,11 +41,14 @@ static void set_cap(const struct sim_op *op)
     if (n->node_class == CLASS_LIVE) cap = (20u + op->count) * unit;
     snprintf(text, sizeof text, "%llu", (ull)cap);
     if (op->salt % 7 == 6) snprintf(text, sizeof text, "none");
-    bool now = op->client % 2 == 1;
+    bool now = op->client % 2 == 1, rested = idle();
     enum err err = now ? command(COMMAND_SET, n->name, text)
                        : budget_graph_cap(&micro.graph, node, cap);
     if (err != OK) CHECK_EQ(n->cap_bytes, before);      /* refused: under a reserve */
-    else if (now && idle()) CHECK(n->used_bytes <= MAX(n->cap_bytes, fixed_bytes()));
+    else if (now && idle()) {
+        if (!rested) world_pass();          /* what turns held that ended with it goes after them */
+        CHECK(n->used_bytes <= MAX(n->cap_bytes, fixed_bytes()));
+    }
     world.capped_number = micro.graph.history.count;
 }
 
