@@ -237,8 +237,8 @@ enum err resident_place(struct tier_hit *hit, const struct tier_prompt *prompt, 
     struct record_row *r = record_at(record);
     r->busy = true;
     r->guest = hit->guest;
-    r->session[0] = prompt->session[0];
-    r->session[1] = prompt->session[1];
+    memcpy(hit->session, r->session, sizeof hit->session);
+    memcpy(r->session, prompt->session, sizeof r->session);
     fit(record, 0);
     return OK;
 }
@@ -261,6 +261,7 @@ void resident_unplace(struct tier_hit *hit)
 {
     u32 record = own.record[hit->slot];
     record_at(record)->busy = false;
+    memcpy(record_at(record)->session, hit->session, sizeof hit->session);
     if (hit->way == WAY_TAKE) return;
     if (hit->way == WAY_LIFT) lower(hit);
     /* The slot's sections are still those of its old end. */

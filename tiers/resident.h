@@ -40,6 +40,7 @@ struct tier_hit {
     u32     slot;               /* where the turn runs, or NONE: no slot is idle              */
     u32     victim;             /* record in `slot` that is displaced, or NONE                */
     enum holder from;           /* class of the matched record when it was found              */
+    u64     session[2];         /* whose the matched record was when the turn took it over    */
     unit_id unit;               /* anchor to load (CUT, FORK, LIFT)                           */
     bool    guest;              /* by the guest rule: nothing is displaced for it             */
     bool    held;               /* `unit` is held for this turn until it is loaded            */

@@ -42,7 +42,8 @@ static void leave_slot(struct engine *e, struct turn_row *turn, u64 now_us)
     else slot_shrink(slot, slot_row(slot)->len);
     slot_row(slot)->record = resident_record(slot);
     e->slot_turn[slot] = NONE;
-    if (!turn->lost) nvme_turn_over(resident_record(slot), turn->hit.start, now_us);
+    if (!turn->lost)
+        nvme_turn_over(resident_record(slot), turn->hit.start, turn->generated > 0, now_us);
 }
 
 /* What was read and written goes to the suffix store: all that was served, and the answer without

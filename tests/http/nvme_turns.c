@@ -133,6 +133,73 @@ TEST(an_older_copy_in_memory_does_not_replace_the_newer_one_on_disk)
     last_down();
 }
 
+/* Session 9 asks for more rows than there are, over rows of session 4 that are read for it: it is
+ * refused, and the part stays aside.  What either session has on disk stays. */
+TEST(a_refused_turns_part_does_not_replace_the_longer_conversation)
+{
+    const u64 session[2] = { 9, 9 }, other[2] = { 4, 4 };
+    first_up(&(struct micro_setup){ .ctx = 800, .kv_rows = 12 * G, .park_rows = 12 * G });
+    micro_prompt(&ask, 7 * G + 5, 3, 9);
+    ask.session = 9;
+    micro_run(&ask);
+    micro_prompt(&again, 3 * G + 5, 4, 9);
+    micro_run(&again);
+    u64 rows = ask.id_count + ask.result.generated - 1;
+    u64 part = again.id_count + again.result.generated - 1;
+    for (u32 live = 0; live < 2; live++) {              /* 1: the part is in the slot, taken over */
+        restart();
+        CHECK_EQ(spill_at(spill_session(session))->talk.length, rows);
+        if (live == 1) {
+            micro_continue(&again, &again, 2, 4);
+            micro_run(&again);
+            part = again.id_count + again.result.generated - 1;
+        }
+        struct micro_ask *over = malloc(sizeof *over);
+        micro_continue(over, &again, 11 * G, 9);
+        over->session = 9;
+        micro_run(over);
+        CHECK_EQ(over->result.error, ERR_MEMORY);
+        CHECK(record_count() > 0);
+        free(over);
+    }
+    restart();
+    CHECK_EQ(spill_at(spill_session(session))->talk.length, rows);
+    CHECK_EQ(spill_at(spill_session(other))->talk.length, part);
+    micro_continue(&ask, &ask, 7, 4);
+    micro_run(&ask);
+    CHECK_EQ(ask.result.source, SOURCE_SPILL);
+    CHECK_EQ(ask.result.cached, rows);
+    micro_equals_cold(&ask);
+    last_down();
+}
+
+/* A conversation read anew whose client went away on the way: a part of what is on disk. */
+TEST(a_turn_cancelled_while_it_read_does_not_replace_the_longer_conversation)
+{
+    const u64 session[2] = { 9, 9 };
+    first_up(&(struct micro_setup){ .journal_idle_us = 1 });
+    micro_prompt(&ask, 7 * G + 5, 3, 9);
+    ask.session = 9;
+    micro_run(&ask);
+    u64 rows = ask.id_count + ask.result.generated - 1;
+    restart();
+    micro_prompt(&again, 12 * G, 5, 9);
+    again.session = 9;
+    micro_push(&again);
+    while (resident_record(0) == NONE || record_rows(resident_record(0)) == 0) engine_pass();
+    submit_cancel(again.submit);
+    micro_wait(&again);
+    CHECK_EQ(again.result.finish, FINISH_CANCELLED);
+    CHECK(record_rows(resident_record(0)) < rows);
+    restart();
+    CHECK_EQ(spill_at(spill_session(session))->talk.length, rows);
+    micro_continue(&ask, &ask, 7, 4);
+    micro_run(&ask);
+    CHECK_EQ(ask.result.source, SOURCE_SPILL);
+    CHECK_EQ(ask.result.cached, rows);
+    last_down();
+}
+
 static u32 fail_nth;
 static void fail_at_start(void) { file_fail_as(fail_nth, FILE_FAULT_KILL); }
 

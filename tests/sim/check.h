@@ -13,7 +13,8 @@
 #include "tiers/anchors.h"
 
 enum { SIM_CTX = 160, SIM_GUESTS = 2, SIM_ALL = SIM_CLIENTS + SIM_GUESTS, SIM_PASSES_MAX = 20000,
-       SIM_HEAD_ROWS = 21, SIM_ROWS_CAP = 512, SIM_ANSWERS = 128, SIM_CALLS = 8, SIM_MODELS = 4 };
+       SIM_HEAD_ROWS = 21, SIM_ROWS_CAP = 512, SIM_ANSWERS = 128, SIM_CALLS = 8, SIM_MODELS = 4,
+       SIM_RECORDS = 512 };
 
 /* Ids that mean something; none but ID_END is below the sampler's candidates (48 of 64). */
 enum { ID_END = MICRO_EOS, ID_START = 48, ID_THINK, ID_CLOSE, ID_LINE, ID_BLANK, ID_HIDDEN,
@@ -30,6 +31,8 @@ struct client {
     u32  rows[SIM_CTX + 64];        /* ids of its slot's rows after its last turn that was kept   */
     u64  row_count;
     u64  awaited;                   /* of them, those that a planned restart left on disk         */
+    u64  talk;                      /* rows of its entry on disk before the last stop             */
+    bool ended[SIM_CTX + 64];       /* a turn of it ended in an answer at so many rows            */
     struct call_row call[SIM_CALLS];        /* in its copy                                        */
     u32  call_count;
     struct call_row asked[SIM_CALLS];       /* in its last prompt                                 */
@@ -72,6 +75,7 @@ static struct {
     u32  next_record;               /* the next one whose rows and anchors are compared           */
     struct { u32 ids[SIM_CTX + 64]; u64 count; } rows[SIM_ROWS_CAP];    /* ever served: a ring   */
     u64  rows_count;
+    struct { u64 number, rows; } turned[SIM_RECORDS];   /* records as a turn left them   */
     struct micro_ask answered[SIM_ANSWERS];             /* turns that ended by themselves: a ring */
     u64  answered_count;
     u64  capped_number;             /* gates had been asked when a cap last changed               */
@@ -153,6 +157,20 @@ static void labels_of(const block_id *list, u64 rows, u32 *ids)
         const u64 *label = arena_blocks_label(state_blocks_arena(), list[i / b]);
         ids[i] = (u32)label[i % b];
     }
+}
+
+/* What a turn with an answer left: a record, and rows of its session that may be on disk. */
+static void keep_turned(const struct client *c, u64 rows)
+{
+    const struct turn_result *r = &c->ask.result;
+    u32 record = resident_record(r->slot);
+    if (r->generated == 0) return;
+    for (u32 i = 0; i < SIM_CLIENTS; i++)               /* a side request may be of its session   */
+        world.client[i].ended[rows] |= world.client[i].session == c->session;
+    if (record == NONE) return;
+    CHECK(record < SIM_RECORDS);
+    world.turned[record].number = record_at(record)->number;
+    world.turned[record].rows = rows;
 }
 
 /* Ids the client never saw are known as such wherever the generation they stand in is. */
@@ -453,6 +471,7 @@ static void check_turn(struct client *c)
     if (whole && rows > 0) check_answer(c, ids, served, rows);
     if (rows > 0) {
         keep_rows(ids, rows);
+        keep_turned(c, rows);
         c->row_count = c->keep ? rows : 0;
         memcpy(c->rows, ids, rows * sizeof *ids);
         if (resident_record(r->slot) != NONE) check_hidden(resident_record(r->slot), ids, rows);

@@ -8,7 +8,15 @@
 
 /* ------------------------------------------------------------------ what is on disk */
 
-/* The one of its session that was used last, and may be written. */
+/* It is as a turn of this life with an answer left it. */
+static bool is_whole(u32 record)
+{
+    return world.turned[record].number == record_at(record)->number &&
+           world.turned[record].rows == record_rows(record);
+}
+
+/* The one of its session that was used last, and may be written; a part that a turn left on the way
+ * counts when it is no shorter. */
 static bool is_newest(u32 record)
 {
     const struct record_row *mine = record_at(record);
@@ -17,6 +25,7 @@ static bool is_newest(u32 record)
         bool one = (row->class == HOLD_LIVE || row->class == HOLD_PARK) && !row->guest &&
                    !row->tail;
         if (r != record && one && record_session(r, mine->session) &&
+            (is_whole(r) || record_rows(r) >= record_rows(record)) &&
             row->used_us >= mine->used_us) return false;
     }
     return true;
@@ -32,13 +41,6 @@ static bool all_written(void)
            w.failed == 0 && w.refused_day == 0 && w.refused_full == 0 && s.dropped == 0;
 }
 
-/* Its rows end with an answer: a turn ran here, and nothing was cut off since. */
-static bool is_answered(u32 record)
-{
-    u32 last = end_find(record_generations(record), UINT64_MAX);
-    return last != 0 && end_at(last)->hi == record_rows(record);
-}
-
 /* Every conversation that may be written is on disk with all its rows. */
 static void check_written(void)
 {
@@ -47,7 +49,7 @@ static void check_written(void)
         struct anchor_list list = record_anchors(r);
         bool one = (row->class == HOLD_LIVE || row->class == HOLD_PARK) && !row->guest &&
                    !row->tail && !row->busy && anchors_count(&list) > 0;
-        if (!one || !is_newest(r) || !is_answered(r)) continue;
+        if (!one || !is_whole(r) || !is_newest(r)) continue;
         u32 talk = spill_session(row->session);
         CHECK(talk != NONE);
         const struct spill_row *t = spill_at(talk);
@@ -128,6 +130,7 @@ static void world_up(void)
     micro.profile.end_align_reasoning = world.setup % 4 == 3 ? ALIGN_OFF : ALIGN_ON;
     world.stopping = false;
     world.next_record = 0;
+    memset(world.turned, 0, sizeof world.turned);       /* numbers begin anew                     */
     world.capped_number = micro.graph.history.count;
     if (s.cache_dir == NULL || !forward_row_invariant()) return;
     if (!nvme_on()) {
@@ -165,10 +168,28 @@ static void stop(bool at_once)
     }
 }
 
+/* Rows of a client's entry on disk. */
+static u64 talk_rows(const struct client *c)
+{
+    u32 talk = nvme_on() ? spill_session((const u64[2]){ c->session, c->session }) : NONE;
+    return talk == NONE ? 0 : spill_at(talk)->talk.length;
+}
+
+/* A shorter one in place of an entry is what a turn with an answer left, never a part of one. */
+static void check_shorter(void)
+{
+    for (u32 i = 0; i < SIM_CLIENTS; i++) {
+        const struct client *c = &world.client[i];
+        u64 rows = talk_rows(c);
+        if (rows > 0 && rows < c->talk) CHECK(c->ended[rows]);
+    }
+}
+
 static void check_left(void)
 {
     struct left *left = &world.left[world.model];
     settle();
+    check_shorter();
     check_written();
     files_check();
     left->known = nvme_on() && !left->rotten;
@@ -205,6 +226,7 @@ static void world_kill(const struct sim_op *op)
 static void world_down(const struct sim_op *op)
 {
     world.sum.restarts++;
+    for (u32 i = 0; i < SIM_CLIENTS; i++) world.client[i].talk = talk_rows(&world.client[i]);
     stop(op->salt % 2 == 0);
     if (nvme_on()) check_left();
     micro_close();

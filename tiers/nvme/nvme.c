@@ -5,6 +5,7 @@
 #include "arena/base/log.h"
 #include "arena/table.h"
 #include "tiers/key.h"
+#include "tiers/nvme/kept.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,18 +14,10 @@ enum { NVME_PIECES = 16384, NVME_LINES = 65536, NVME_TALKS = 256, NVME_WRITES = 
        NVME_READS = 1024, NVME_SMALL = 1024, NVME_WHY_BYTES = 512, NVME_COUNTS_US = 60000000,
        NVME_PLAN_US = 50000 };          /* the write-behind is planned at most so often       */
 
-struct kept_row {                       /* of a record: what is known of its entry            */
-    u64 number;                         /* the record's                                       */
-    u64 saved_rows, saved_us;
-    u64 turn_us;                        /* end of its last turn                               */
-    bool boot;                          /* it came back at the start and was not used yet     */
-};
-
 static struct {
     struct nvme_setup set;
     struct fingerprint place;
     struct rates rates;
-    struct kept_row *kept;              /* [record_cap]                                       */
     struct journal_talk *talk;          /* [record_cap]                                       */
     u32 *record, *order;                /* [record_cap] of talk i; the plan                   */
     u64 idle_since_us, counts_us;
@@ -45,13 +38,13 @@ static u32 files_of(u64 ctx) { return pieces_of(ctx) + talks_of(ctx); }
 
 u64 nvme_table_bytes(const struct state_shape *shape, u64 ctx, u32 record_cap)
 {
-    u64 record = sizeof(struct kept_row) + sizeof(struct journal_talk) + 2 * sizeof(u32);
+    u64 record = sizeof(struct journal_talk) + 2 * sizeof(u32);
     return writer_table_bytes(shape, NVME_WRITES, files_of(ctx)) +
            reader_table_bytes(shape, NVME_READS) +
            pieces_table_bytes(pieces_of(ctx)) + transfer_table_bytes(shape, ctx) +
            count_table_bytes(lines_of(ctx)) + disk_table_bytes(lines_of(ctx)) +
            spill_table_bytes(talks_of(ctx)) + nvme_load_table_bytes(shape, ctx) +
-           record * record_cap + 16 * 64;
+           kept_table_bytes(record_cap) + record * record_cap + 16 * 64;
 }
 
 /* ------------------------------------------------------------------ open and close */
@@ -60,7 +53,7 @@ static enum err open_tables(void)
 {
     const struct nvme_setup *s = &own.set;
     u32 t = s->table_arena;
-    TRY(arena_table_take(t, "nvme records", sizeof *own.kept, s->record_cap, &own.kept));
+    TRY(kept_open(t, s->record_cap));
     TRY(arena_table_take(t, "nvme talks", sizeof *own.talk, s->record_cap, &own.talk));
     TRY(arena_table_take(t, "nvme order", sizeof *own.order, s->record_cap, &own.order));
     TRY(arena_table_take(t, "nvme saves", sizeof *own.record, s->record_cap, &own.record));
@@ -169,14 +162,6 @@ const char *nvme_folder(void) { return own.on ? own.place.folder : ""; }
 
 /* ------------------------------------------------------------------ find */
 
-static struct kept_row *kept_of(u32 record)
-{
-    struct kept_row *k = &own.kept[record];
-    if (k->number != record_at(record)->number)
-        *k = (struct kept_row){ .number = record_at(record)->number };
-    return k;
-}
-
 /* A record in memory holds as much of that session. */
 static bool in_memory(const u64 session[2], u64 rows)
 {
@@ -279,9 +264,8 @@ enum nvme_state nvme_loaded(u32 load, u64 now_us, struct nvme_record *out)
 {
     enum nvme_state state = nvme_load_done(load, now_us, out);
     if (state != NVME_LOADED) return state;
-    own.kept[out->record] = (struct kept_row){ .number = record_at(out->record)->number,
-                                               .saved_rows = out->saved_rows,
-                                               .boot = out->boot };
+    kept_of(out->record)->saved_rows = out->saved_rows;
+    kept_of(out->record)->boot = out->boot;
     return state;
 }
 
@@ -327,12 +311,10 @@ void nvme_line(u32 record, u64 pos)
     disk_line(&from, list.row[at].unit, (u64)clock_wall_s());
 }
 
-void nvme_turn_over(u32 record, u64 start, u64 now_us)
+void nvme_turn_over(u32 record, u64 start, bool answered, u64 now_us)
 {
     if (!own.on || record == NONE) return;
-    struct kept_row *k = kept_of(record);
-    k->saved_rows = MIN(k->saved_rows, start);  /* rows above were written anew               */
-    k->turn_us = now_us;
+    kept_turn_over(record, start, answered, now_us);
     own.fresh = true;
 }
 
@@ -381,35 +363,13 @@ static bool save(u32 record, u64 now_us, bool always)
     return true;
 }
 
-/* Conversations that may be written: never guests, tails, or what only repeats another record. */
-static bool writable(u32 record)
-{
-    const struct record_row *r = record_at(record);
-    struct anchor_list list = record_anchors(record);
-    bool class = r->class == HOLD_LIVE || r->class == HOLD_PARK;
-    return class && !r->busy && !r->guest && !r->tail && anchors_count(&list) > 0 &&
-           record_rows(record) > 0;
-}
-
-/* The record of its session that was used last; not even what is on disk had a turn since. */
-static bool newest(u32 record)
-{
-    const struct record_row *mine = record_at(record);
-    u32 row = spill_session(mine->session);
-    if (row != NONE && spill_at(row)->used_us > mine->used_us) return false;
-    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1))
-        if (r != record && writable(r) && record_session(r, mine->session) &&
-            record_at(r)->used_us > mine->used_us) return false;
-    return true;
-}
-
 void nvme_displaced(u32 record, u64 kept_rows)
 {
     u64 rows = record_rows(record);
-    if (!own.on || !spilling() || kept_rows >= rows || !writable(record)) return;
+    if (!own.on || !spilling() || kept_rows >= rows || !kept_writable(record)) return;
     if (rows < own.set.knobs.spill_rows_min || kept_of(record)->saved_rows >= rows) return;
     u64 tokens = rows - MIN(rows, kept_of(record)->saved_rows);
-    if (newest(record) && save(record, clock_us(), true)) own.tail_tokens += tokens;
+    if (kept_newest(record) && save(record, clock_us(), true)) own.tail_tokens += tokens;
 }
 
 u64 nvme_wait_us(void)
@@ -437,23 +397,15 @@ bool nvme_drop_tail(void)
 
 struct nvme_tails *nvme_tails(void) { return &own.tails; }
 
-/* A save of the session failed or was evicted: what was thought written is not. */
-static void check_saved(u32 record, struct kept_row *k, bool saving)
-{
-    u32 row = spill_session(record_at(record)->session);
-    if (saving || k->saved_rows == 0) return;
-    if (row == NONE || spill_at(row)->talk.length < k->saved_rows) k->saved_rows = 0;
-}
-
 static u32 list_talks(void)
 {
     u32 count = 0;
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
         struct kept_row *k = kept_of(r);
-        if (k->turn_us == 0 || !writable(r)) continue;
+        if (!kept_writable(r)) continue;
         bool saving = spill_saving(record_at(r)->session);
-        check_saved(r, k, saving);
-        if (k->saved_rows >= record_rows(r) || !newest(r)) continue;
+        kept_check(r, saving);
+        if (k->saved_rows >= record_rows(r) || !kept_newest(r)) continue;
         own.record[count] = r;
         own.talk[count++] = (struct journal_talk){
             .rows = record_rows(r), .written = MIN(k->saved_rows, record_rows(r)),
@@ -529,8 +481,8 @@ void nvme_drain(u64 deadline_us, struct journal_drained *out)
         writer_drain(deadline_us);              /* left, or the deadline                      */
     } while (journal_answers() && spill_busy() && clock_us() < deadline_us);
     for (u32 r = record_next(0); r != NONE && spilling(); r = record_next(r + 1)) {
-        if (!writable(r) || !newest(r)) continue;
-        check_saved(r, kept_of(r), false);
+        if (!kept_writable(r) || !kept_newest(r)) continue;
+        kept_check(r, false);
         if (kept_of(r)->saved_rows >= record_rows(r)) continue;
         u32 at = count++;
         for (; at > 0 && before(r, own.order[at - 1]); at--) own.order[at] = own.order[at - 1];

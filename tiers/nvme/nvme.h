@@ -69,8 +69,9 @@ void nvme_plan(const struct tier_prompt *prompt, u64 start, u64 last_user_pos,
                struct count_plan *out);
 /* The slot's record has passed a planned line and has an anchor there. */
 void nvme_line(u32 record, u64 pos);
-/* A turn that began at `start` is over: what it wrote is not on disk yet. */
-void nvme_turn_over(u32 record, u64 start, u64 now_us);
+/* A turn that began at `start` is over: what it wrote is not on disk yet.  `answered`: it wrote at
+ * least one token of an answer. */
+void nvme_turn_over(u32 record, u64 start, bool answered, u64 now_us);
 /* A conversation leaves its slot and only `kept_rows` of it stay in memory. */
 void nvme_displaced(u32 record, u64 kept_rows);
 /* How long a must that found no memory may wait for the tail of a displaced conversation that is
