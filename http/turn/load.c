@@ -177,6 +177,14 @@ void load_pass(struct engine *e)
     }
 }
 
+void load_return(const struct turn_row *turn)
+{
+    u32 record = turn->from_disk.record;
+    if (turn->loaded == 0 || !record_is(record, turn->loaded) || !aside_protected(record)) return;
+    aside_protect(NONE);
+    tier_settle();
+}
+
 bool load_busy(void)
 {
     return turn_count(TURN_PREFILL) + turn_count(TURN_DECODE) + turn_count(TURN_QUEUED) +

@@ -172,6 +172,8 @@ bool load_start(struct engine *e, struct turn_row *turn, const struct tier_promp
 void load_plan(struct turn_row *turn, const struct tier_prompt *prompt);
 /* The disk's part in why no more was reused, into the turn's hit. */
 void load_reason(struct turn_row *turn);
+/* The turn ends and was not admitted: what was read for it is over unless its node holds it. */
+void load_return(const struct turn_row *turn);
 void load_line(struct turn_row *turn, u64 pos);
 bool load_busy(void);               /* some turn runs                                         */
 /* Start: the conversation used last is read before the first request. */

@@ -173,6 +173,24 @@ TEST(a_refused_turns_part_does_not_replace_the_longer_conversation)
     last_down();
 }
 
+/* Lent to a turn that is then refused for want of rows: over at once, the park holds nothing. */
+TEST(what_was_read_for_a_refused_turn_goes_when_the_park_is_off)
+{
+    first_up(&(struct micro_setup){ .ctx = 800, .kv_rows = 12 * G, .park_rows = UINT64_MAX });
+    micro_prompt(&again, 3 * G + 5, 4, 9);
+    micro_run(&again);
+    restart();
+    micro_continue(&again, &again, 18 * G, 9);
+    micro_run(&again);
+    CHECK_EQ(again.result.error, ERR_MEMORY);
+    CHECK_EQ(reader_counts().failed, 0);
+    CHECK(reader_counts().files > 0);                   /* it was read                       */
+    CHECK_EQ(record_count(), 0);
+    budget_graph_refresh(&micro.graph);
+    CHECK_EQ(micro.graph.node[budget_graph_find(&micro.graph, "park")].used_bytes, 0);
+    last_down();
+}
+
 /* A conversation read anew whose client went away on the way: a part of what is on disk. */
 TEST(a_turn_cancelled_while_it_read_does_not_replace_the_longer_conversation)
 {
