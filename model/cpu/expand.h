@@ -125,6 +125,12 @@ VEC_FN vec word_f32(word16 a)
     VEC_EACH(b, vcvtq_f32_s32(vreinterpretq_s32_u32(a.q[i_])));
     return b;
 }
+VEC_FN word16 word_pick(word16 a, word16 mask, word16 b)
+{
+    WORD_EACH(c, vorrq_u32(vandq_u32(a.q[i_], mask.q[i_]), b.q[i_]));
+    return c;
+}
+VEC_FN vec word_as_f32(word16 a) { VEC_EACH(b, vreinterpretq_f32_u32(a.q[i_])); return b; }
 VEC_FN word16 word_bits(vec a) { WORD_EACH(b, vreinterpretq_u32_f32(a.q[i_])); return b; }
 VEC_FN vec word_halves(const u8 *at)
 {
