@@ -166,11 +166,13 @@ static enum err append(const char *path, const struct writer_ask *ask)
     return err;
 }
 
-/* What the file system won't say counts as none. */
+/* What the file system won't say counts as none; one that counts no blocks at all (ramfs) has no
+ * end: a write that fails says so. */
 static void look_at_space(void)
 {
     u64 free_bytes = 0, total_bytes = 0;
     if (file_space(own.set.place->folder, &free_bytes, &total_bytes) != OK) free_bytes = 0;
+    else if (total_bytes == 0) free_bytes = INT64_MAX;
     own.space_bytes = free_bytes;
 }
 
@@ -221,6 +223,7 @@ static void *run(void *nothing)
     while (!atomic_load(&own.stop)) {
         u32 seen = ring_word(&own.wake);
         while (writer_step()) continue;
+        look_at_space();                /* others may have made room: nothing else would tell */
         if (!atomic_load(&own.stop)) ring_wait(&own.wake, seen, clock_us() + WRITER_POLL_US);
     }
     while (writer_step()) continue;

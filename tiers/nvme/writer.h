@@ -87,7 +87,8 @@ u32 writer_pending(void);               /* submitted or waiting, not taken by wr
 bool writer_drain(u64 deadline_us);
 
 struct writer_counts writer_counts(void);
-/* Bytes free on the file system as of the last file that came or went: to ask it could wait. */
+/* Bytes free on the file system as of the last file that came or went, or a second ago: to ask it
+ * could wait. */
 u64  writer_space(void);
 /* What an earlier process wrote that day. */
 void writer_day_set(u64 day, u64 bytes);
