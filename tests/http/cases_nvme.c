@@ -407,17 +407,18 @@ TEST(K24_a_disk_prefix_on_which_the_first_chunk_fails_goes_and_the_next_try_is_c
     last_down();
 }
 
-/* One slot, no park, a spill that holds one of two conversations: each is read back whole before
- * the other's displacement may take its place. */
-TEST(K25_what_a_request_needs_is_found_before_room_is_made_for_what_it_displaces)
+/* One slot, no park, a spill that holds one of two conversations: A is found and kept before the
+ * displacement of B may take its place, also when live rows have room for only one of them. */
+static void room_for_one(u64 kv_rows)
 {
+    char number[24];
     first_up(&(struct micro_setup){ .pin_rows = UINT64_MAX, .store_rows = UINT64_MAX,
-                                    .park_rows = UINT64_MAX, .disk_bytes = 4096 });
+                                    .park_rows = UINT64_MAX, .disk_bytes = 4096,
+                                    .kv_rows = kv_rows });
     for (u32 i = 0; i < 2; i++) micro_prompt(&asks[i], 6 * G + 5, 30 + i, 5);
     micro_run(&asks[0]);
     micro_run(&asks[1]);                                /* the first goes to disk             */
     settle();
-    char number[24];
     snprintf(number, sizeof number, "%llu", (ull)(pieces_counts().spill_bytes * 3 / 2));
     free(micro_command(COMMAND_SET, number, "spill"));
     u64 old = rows_of(&asks[0]);
@@ -429,6 +430,12 @@ TEST(K25_what_a_request_needs_is_found_before_room_is_made_for_what_it_displaces
     settle();
     CHECK(pieces_counts().spill_bytes <= spill_cap_bytes());
     last_down();
+}
+
+TEST(K25_what_a_request_needs_is_found_before_room_is_made_for_what_it_displaces)
+{
+    room_for_one(0);
+    room_for_one(9 * G);
 }
 
 TEST(K26_a_head_is_restored_three_times_with_other_work_between)
