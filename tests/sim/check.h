@@ -32,7 +32,8 @@ struct client {
     u64  row_count;
     u64  awaited;                   /* of them, those that a planned restart left on disk         */
     u64  talk;                      /* rows of its entry on disk before the last stop             */
-    bool ended[SIM_CTX + 64];       /* a turn of it ended in an answer at so many rows            */
+    u64  end;                       /* rows that its last turn with an answer ended at            */
+    bool ended[SIM_CTX + 64];       /* one did at so many                                         */
     struct call_row call[SIM_CALLS];        /* in its copy                                        */
     u32  call_count;
     struct call_row asked[SIM_CALLS];       /* in its last prompt                                 */
@@ -165,8 +166,11 @@ static void keep_turned(const struct client *c, u64 rows)
     const struct turn_result *r = &c->ask.result;
     u32 record = resident_record(r->slot);
     if (r->generated == 0) return;
-    for (u32 i = 0; i < SIM_CLIENTS; i++)               /* a side request may be of its session   */
-        world.client[i].ended[rows] |= world.client[i].session == c->session;
+    for (u32 i = 0; i < SIM_CLIENTS; i++) {             /* a side request may be of its session   */
+        if (world.client[i].session != c->session) continue;
+        world.client[i].end = rows;
+        world.client[i].ended[rows] = true;
+    }
     if (record == NONE) return;
     CHECK(record < SIM_RECORDS);
     world.turned[record].number = record_at(record)->number;
