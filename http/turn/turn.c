@@ -77,21 +77,10 @@ u32 *turn_ids(struct engine *e, const struct turn_row *turn)
     return e->ids + (u64)turn->slot * e->ctx;
 }
 
-/* What was read for it and lent to it over the park's cap has no taker any more. */
-static void give_back(struct engine *e, const struct turn_row *turn)
-{
-    u32 record = turn->from_disk.record;
-    if (turn->loaded == 0 || !record_is(record, turn->loaded) || !aside_protected(record)) return;
-    aside_protect(NONE);
-    tier_settle();
-    e->check = true;
-}
-
 void turn_end(struct engine *e, struct turn_row *turn, enum turn_finish finish)
 {
     if (turn->state == TURN_DONE) return;
     if (turn->state == TURN_LOADING) nvme_load_abandon(turn->load);
-    if (turn->state == TURN_QUEUED) give_back(e, turn);
     if (turn->state == TURN_QUEUED || turn->state == TURN_LOADING) {
         submit_unqueue();
         submit_at(turn->submit)->queue_place = 0;

@@ -104,7 +104,7 @@ static u64 *no_room(const u64 (*lines)[2], u64 line, u64 now_s)
     for (u64 before = UINT64_MAX; bytes != before;) {
         before = bytes = line_bytes(lines, line, &fresh);
         bool lacks = writer_space() < own.knobs.floor_bytes + fresh;
-        own.lacks = own.lacks || lacks;
+        own.lacks = own.lacks || (lacks && writer_space_told());
         if (lacks) return &own.counts.refused_space;
         if (bytes > cap || !pieces_evict(cap, bytes, own.knobs.unused_s, now_s))
             return &own.counts.refused_cap;

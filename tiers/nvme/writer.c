@@ -36,6 +36,7 @@ static struct {
     struct ring_wake wake;              /* the thread sleeps here                             */
     _Atomic bool stop;
     _Atomic u64 space_bytes;            /* free on the file system                            */
+    _Atomic bool space_told;            /* the file system said so                            */
     pthread_t thread;
     u32 pending, next;
     char (*waiting)[FORMAT_NAME_BYTES]; /* [remove_cap] removals, the first at wait_next      */
@@ -171,8 +172,10 @@ static enum err append(const char *path, const struct writer_ask *ask)
 static void look_at_space(void)
 {
     u64 free_bytes = 0, total_bytes = 0;
-    if (file_space(own.set.place->folder, &free_bytes, &total_bytes) != OK) free_bytes = 0;
+    bool told = file_space(own.set.place->folder, &free_bytes, &total_bytes) == OK;
+    if (!told) free_bytes = 0;
     else if (total_bytes == 0) free_bytes = INT64_MAX;
+    own.space_told = told;
     own.space_bytes = free_bytes;
 }
 
@@ -450,6 +453,7 @@ bool writer_drain(u64 deadline_us)
 
 struct writer_counts writer_counts(void) { return own.counts; }
 u64 writer_space(void) { return own.space_bytes; }
+bool writer_space_told(void) { return own.space_told; }
 
 void writer_day_set(u64 day, u64 bytes)
 {

@@ -90,6 +90,7 @@ struct writer_counts writer_counts(void);
 /* Bytes free on the file system as of the last file that came or went, or a second ago: to ask it
  * could wait. */
 u64  writer_space(void);
+bool writer_space_told(void);           /* else it would not say: that counts as none          */
 /* What an earlier process wrote that day. */
 void writer_day_set(u64 day, u64 bytes);
 void writer_day_cap(u64 bytes);
