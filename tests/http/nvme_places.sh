@@ -89,10 +89,12 @@ def full():
             with open(filler, "wb") as f:
                 f.write(bytes(max(free.f_bavail * free.f_frsize - 64 * 1024, 0)))
             ask(s, "river", "Tell me of stone 7.")
-            until(s, lambda n: n["write_failed"] > 0 and n["spill_refused"] > 0, "full")
+            until(s, lambda n: n["spill_refused"] > 0, "full")
             ask(s, "other", "Tell me of stone 8.")
             n = nvme(s)
-            t.check(n["write_failed"] > 0 and "No space left" in s.log(), f"full: {n}")
+            # a write met ENOSPC, or the free space was seen to be gone before one was tried
+            t.check(n["write_failed"] == 0 or "No space left" in s.log(), f"full: {n} {s.log()[-500:]}")
+            t.check(n["spill_refused"] > 0, f"full: {n}")
             t.check(n["spill_complete"] == 0 and n["conversations"] == 0, f"full: {n}")
             t.check(litter(folder) == [], f"full: {litter(folder)}")
             os.remove(filler)
