@@ -185,8 +185,10 @@ static inline __attribute__((unused)) u64 level_probe(u32 rounds)
     f32 lane[LEVEL_COLUMNS];
     volatile f32 keep;
     for (u32 i = 0; i < CHAINS; i++) chain[i] = vec_all((f32)i);
-    for (u32 r = 0; r < rounds; r++)
+    for (u32 r = 0; r < rounds; r++) {
+#pragma GCC unroll 32
         for (u32 i = 0; i < CHAINS; i++) chain[i] = vec_fma(chain[i], a, b);
+    }
     for (u32 i = 1; i < CHAINS; i++) chain[0] = vec_add(chain[0], chain[i]);
     vec_store(lane, chain[0]);
     keep = lane[0];
