@@ -2,6 +2,7 @@
  * other models, parts and pieces that are missing, caps that hold one conversation. */
 #include "arena/base/crc32.h"
 #include "http/turn/ledger.h"
+#include "tests/embed.h"
 #include "tests/micromodel.h"
 #include "tests/restarts.h"
 
@@ -369,22 +370,6 @@ TEST(K23_files_of_another_section_list_are_refused_by_two_requests_at_once)
 }
 
 /* ------------------------------------------------------------------ K24 to K26 */
-
-static u32 fail_embed;
-static enum err (*real_embed)(const u8 *, enum ops_source, const u32 *, u32, u32, void *);
-
-static enum err embed(const u8 *table, enum ops_source type, const u32 *ids, u32 rows, u32 h,
-                      void *x)
-{
-    if (fail_embed > 0 && --fail_embed == 0) return fail(ERR_DEVICE, "the test says so");
-    return real_embed(table, type, ids, rows, h, x);
-}
-
-static void wrap_embed(struct ops *ops)
-{
-    real_embed = ops->embed;
-    ops->embed = embed;
-}
 
 TEST(K24_a_disk_prefix_on_which_the_first_chunk_fails_goes_and_the_next_try_is_cold)
 {

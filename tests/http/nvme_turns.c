@@ -1,4 +1,5 @@
 /* tests/http/nvme_turns.c - turns over restarts: what the NVMe tiers give back equals cold. */
+#include "tests/embed.h"
 #include "tests/restarts.h"
 
 /* After SIGTERM the next turn forwards only its new tokens. */
@@ -372,22 +373,6 @@ TEST(K32_two_conversations_in_turn_come_back_from_disk_each_time)
         settle();
     }
     last_down();
-}
-
-static u32 fail_embed;
-static enum err (*real_embed)(const u8 *, enum ops_source, const u32 *, u32, u32, void *);
-
-static enum err embed(const u8 *table, enum ops_source type, const u32 *ids, u32 rows, u32 h,
-                      void *x)
-{
-    if (fail_embed > 0 && --fail_embed == 0) return fail(ERR_DEVICE, "the test says so");
-    return real_embed(table, type, ids, rows, h, x);
-}
-
-static void wrap_embed(struct ops *ops)
-{
-    real_embed = ops->embed;
-    ops->embed = embed;
 }
 
 /* A file that passes every check but breaks the first forward goes; the next try is cold. */
