@@ -132,16 +132,6 @@ VEC_FN word16 word_pick(word16 a, word16 mask, word16 b)
 }
 VEC_FN vec word_as_f32(word16 a) { VEC_EACH(b, vreinterpretq_f32_u32(a.q[i_])); return b; }
 VEC_FN word16 word_bits(vec a) { WORD_EACH(b, vreinterpretq_u32_f32(a.q[i_])); return b; }
-VEC_FN vec word_halves(const u8 *at)
-{
-    f32 out[LEVEL_COLUMNS];
-    for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
-        u16 half;
-        memcpy(&half, at + 2 * c, sizeof half);
-        out[c] = maths_from_f16(half);
-    }
-    return vec_load(out);
-}
 VEC_FN vec word_quiet(vec a)
 {
     float32x4_t nan = vdupq_n_f32(maths_float(0x7fc00000u));
@@ -215,16 +205,6 @@ VEC_FN word16 word_bits(vec a)
 {
     return (word16){ _mm256_castps_si256(a.l), _mm256_castps_si256(a.h) };
 }
-VEC_FN vec word_halves(const u8 *at)
-{
-    f32 out[LEVEL_COLUMNS];
-    for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
-        u16 half;
-        memcpy(&half, at + 2 * c, sizeof half);
-        out[c] = maths_from_f16(half);
-    }
-    return vec_load(out);
-}
 VEC_FN vec word_quiet(vec a)
 {
     __m256 nan = _mm256_set1_ps(maths_float(0x7fc00000u));
@@ -251,6 +231,19 @@ VEC_FN vec word_e4m3(const u8 *at)
 {
     word16 code = word_bytes(at);
     return (vec){ word_e4m3_half(code.l), word_e4m3_half(code.h) };
+}
+#endif
+
+#ifndef VEC_AVX512
+VEC_FN vec word_halves(const u8 *at)
+{
+    f32 out[LEVEL_COLUMNS];
+    for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
+        u16 half;
+        memcpy(&half, at + 2 * c, sizeof half);
+        out[c] = maths_from_f16(half);
+    }
+    return vec_load(out);
 }
 #endif
 
