@@ -58,7 +58,6 @@ struct resident_counts {
  * which live rows take from it.  ERR_CONFIG. */
 MUST_USE enum err resident_declare(struct budget_graph *g, u64 cap_bytes, u64 unit_bytes,
                                    u32 slot_count);
-/* After record_open and state_open. */
 /* After record_open and state_open.  The last `guest_slots` (0 or 1) slots are the guests'. */
 void resident_open(struct budget_graph *g, u32 slot_count, u32 guest_slots);
 u32  resident_node(void);
