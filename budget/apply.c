@@ -26,17 +26,20 @@ static u64 committed(void)
     return bytes;
 }
 
+static bool gives(u32 arena)
+{
+    enum arena_kind kind = arena_row(arena)->kind;
+    return kind == ARENA_BLOCKS || kind == ARENA_SLOTS || kind == ARENA_EXTENTS;
+}
+
 /* Gives free granules back, but those that the grants are about to use. */
 static u64 trim(const struct budget_want *wants, const struct budget_plan *plan)
 {
     u64 keep[ARENA_CAP] = { 0 }, bytes = 0;
     for (u32 i = 0; i < plan->want_count; i++)
         if (wants[i].arena != NONE) keep[wants[i].arena] += plan->grant[i].bytes;
-    for (u32 i = 0; i < arena_count(); i++) {
-        enum arena_kind kind = arena_row(i)->kind;
-        if (kind == ARENA_BLOCKS || kind == ARENA_SLOTS || kind == ARENA_EXTENTS)
-            bytes += arena_trim(i, keep[i]);
-    }
+    for (u32 i = 0; i < arena_count(); i++)
+        if (gives(i)) bytes += arena_trim(i, keep[i]);
     return bytes;
 }
 
@@ -45,6 +48,19 @@ static u64 board_cap(const struct budget_graph *g)
     u32 root = 0;
     while (g->node[root].parent != NONE) root = g->node[root].parent;
     return g->node[root].cap_bytes;
+}
+
+u64 budget_apply_spare(const struct budget_graph *g, u64 free_bytes)
+{
+    u64 have = committed(), cap = board_cap(g), bytes = 0;
+    u64 over = have - MIN(have, cap);
+    over = MAX(over, g->floor_bytes - MIN(g->floor_bytes, free_bytes));
+    for (u32 i = 0; bytes < over && i < arena_count(); i++) {
+        if (!gives(i)) continue;
+        u64 spare = arena_free_bytes(i);
+        bytes += arena_trim(i, spare - MIN(spare, over - bytes));
+    }
+    return bytes;
 }
 
 /* Does the plan hold without counting on granules that could not be given back? */

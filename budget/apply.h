@@ -19,4 +19,9 @@ MUST_USE enum err budget_apply(struct budget_graph *g, const struct budget_table
                                const struct budget_record *records, struct budget_plan *plan,
                                struct budget_applied *out);
 
+/* Gives whole free granules back until the board's cap holds, and `free_bytes` (as measured;
+ * UINT64_MAX: not looked at) with them is the floor: where no plan is carried out.  Returns bytes
+ * decommitted. */
+u64 budget_apply_spare(const struct budget_graph *g, u64 free_bytes);
+
 #endif

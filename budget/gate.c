@@ -179,6 +179,7 @@ static enum err run_gate(struct budget_graph *g, const struct budget_ask *ask,
     if (g->hook_seed != 0) space_host_fail_commit(0);
     g->hook_drawn = false;
     if (e != OK) refuse(plan, NONE);
+    if (plan->refused) row->trimmed_bytes += budget_apply_spare(g, measure_free(g));
     keep_row(row, ask, plan);
     keep_nodes(g, ask, plan);
     row->free_after_bytes = measure_free(g);

@@ -20,7 +20,8 @@ struct budget_ask {
 /* Measures, plans, hands victims to their nodes' yield, commits; at most 3 rounds when a commit
  * fails or memory went meanwhile, in the last of them caches get 0.  *plan says what each want
  * really got.  ERR_MEMORY: a must was refused; its text names node, bytes short and limit, nothing
- * was granted, and every commit made is undone (records taken by an earlier round stay taken). */
+ * was granted, and every commit made is undone (records taken by an earlier round stay taken); free
+ * granules go as far as the board's cap or the floor asks. */
 MUST_USE enum err budget_gate(struct budget_graph *g, const struct budget_ask *ask,
                               struct budget_plan *plan);
 

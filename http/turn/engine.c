@@ -6,6 +6,7 @@
 #include "arena/base/hash.h"
 #include "arena/base/log.h"
 #include "arena/table.h"
+#include "budget/apply.h"
 #include "budget/dump.h"
 #include "http/turn/command.h"
 #include "http/turn/ledger.h"
@@ -218,6 +219,16 @@ static void engine_check(struct engine *e)
     budget_graph_verify(e->set.graph);
 }
 
+/* What came free without a gate goes while the board is over its cap: when nothing moves, and at
+ * once where running turns hold more than a cap that was lowered. */
+static void give_back(struct engine *e)
+{
+    if (e->moved && !e->over) return;
+    if (budget_apply_spare(e->set.graph, UINT64_MAX) == 0) return;
+    budget_graph_refresh(e->set.graph);
+    e->check = true;
+}
+
 /* Something can move without anything arriving. */
 static bool can_move(const struct engine *e)
 {
@@ -294,6 +305,7 @@ bool engine_pass(void)
     decode_pass(e);             /* DECODE  -> DONE      one round of every decoding slot      */
     finish_pass(e);             /* DONE    -> FREE      commit to the tiers, ledger row       */
     file_log_watch(false);
+    give_back(e);
     engine_check(e);
     return !over;
 }

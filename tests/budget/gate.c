@@ -267,6 +267,46 @@ TEST(whole_free_granules_are_given_back_when_a_limit_asks)
     close_house();
 }
 
+TEST(a_refused_gate_gives_free_granules_back_until_the_cap_of_the_board_holds)
+{
+    open_house(MIB, MIB, 0, 0);
+    struct budget_want want = rows_want(30);
+    CHECK_OK(ask(&want, 1));
+    u64 cap = g.node[0].used_bytes - 20 * BLOCK;
+    CHECK_OK(budget_gate_set(&g, 0, cap, &(struct budget_ask){ .want_count = 0 }, &plan));
+    CHECK(g.node[0].over);                              /* what is held stays                */
+    drop_blocks(NULL, 12 * BLOCK);
+    want = rows_want(40);
+    CHECK_EQ(ask(&want, 1), ERR_MEMORY);
+    CHECK_EQ(arena_free_bytes(blocks), 0);
+    CHECK_EQ(budget_history_row(&g.history, 0)->trimmed_bytes, 12 * BLOCK);
+    CHECK(g.node[0].over);
+    drop_blocks(NULL, 12 * BLOCK);
+    CHECK_EQ(ask(&want, 1), ERR_MEMORY);
+    CHECK(!g.node[0].over);
+    CHECK_EQ(g.node[0].used_bytes, cap);                /* and no granule more than it takes */
+    CHECK_EQ(arena_free_bytes(blocks), 4 * BLOCK);
+    CHECK_EQ(held.count, 6);
+    close_house();
+}
+
+TEST(a_refused_gate_gives_free_granules_back_until_the_floor_of_free_memory_holds)
+{
+    open_house(GIB, MIB, 64 * KIB, 0);
+    struct budget_want want = rows_want(8);
+    CHECK_OK(ask(&want, 1));
+    drop_blocks(NULL, 5 * BLOCK);
+    budget_measure_fix(64 * KIB - 2 * BLOCK, UINT64_MAX);
+    want = rows_want(9);
+    CHECK_EQ(ask(&want, 1), ERR_MEMORY);
+    CHECK(says("free memory"));
+    CHECK_EQ(arena_free_bytes(blocks), 3 * BLOCK);
+    budget_measure_fix(64 * KIB, UINT64_MAX);
+    CHECK_EQ(ask(&want, 1), ERR_MEMORY);
+    CHECK_EQ(arena_free_bytes(blocks), 3 * BLOCK);      /* the floor holds: they stay        */
+    close_house();
+}
+
 TEST(a_commit_that_fails_is_planned_anew_and_every_fault_leaves_a_sound_house)
 {
     u32 fired = 0;

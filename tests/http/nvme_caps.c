@@ -137,6 +137,37 @@ TEST(knobs_of_age_and_free_space_change_while_turns_come)
     last_down();
 }
 
+/* Of all arenas, or of those that hold neither blocks nor units. */
+static u64 committed(bool fixed)
+{
+    u64 bytes = 0;
+    for (u32 i = 0; i < arena_count(); i++) {
+        enum arena_kind kind = arena_row(i)->kind;
+        if (!fixed || (kind != ARENA_BLOCKS && kind != ARENA_SLOTS))
+            bytes += arena_row(i)->committed_bytes;
+    }
+    return bytes;
+}
+
+TEST(what_a_write_held_when_the_board_was_lowered_is_given_back_once_it_is_answered)
+{
+    first_up(&(struct micro_setup){ .slot_count = 1, .journal_idle_us = 1 });
+    micro_prompt(&ask, 6 * G + 5, 36, 5);
+    micro_run(&ask);
+    for (u32 i = 0; writer_pending() == 0; i++) {
+        CHECK(i < 1000000);
+        engine_pass();
+    }
+    CHECK(aside_used(HOLD_WRITING) + aside_used(HOLD_LIVE) > 0);
+    u64 cap = committed(true) + 4096;
+    CHECK(set("board", cap));
+    CHECK_EQ(writer_pending(), 0);
+    CHECK_EQ(aside_used(HOLD_WRITING), 0);
+    CHECK(committed(false) <= cap);
+    CHECK(!node("board")->over);
+    last_down();
+}
+
 /* Folders of other models: counted, and the first to go when there is no room. */
 TEST(other_models_folders_are_counted_and_go_first)
 {
