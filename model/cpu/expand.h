@@ -297,8 +297,8 @@ VEC_FN struct expand_head expand_head(enum ops_source format, const u8 *head, u3
 VEC_FN vec expand_code(enum ops_source format, const u8 *tile, u32 t)
 {
     f32 zero = 0x1p23f + (format == OPS_Q4_0 ? 8.0f : format == OPS_Q6_K ? 32.0f : 0.0f);
-    u32 width = format == OPS_Q6_K ? 2 : format == OPS_Q5_K ? 1 : 0, at = t * width % LEVEL_BLOCK;
-    word16 low = word_right(word_load(tile + t / 8 * EXPAND_LINE), t % 8 * 4);
+    u32 width = format == OPS_Q6_K ? 2 : format == OPS_Q5_K ? 1 : 0, at = format_high_bit(t, width);
+    word16 low = word_right(word_load(tile + t / 8 * EXPAND_LINE), format_low_bit(t));
     word16 code = word_pick(low, word_all(15), word_all(0x4b000000u));
     if (width > 0) {
         word16 high = word_load(tile + EXPAND_LOW + t * width / LEVEL_BLOCK * EXPAND_LINE);

@@ -64,10 +64,11 @@ static void codes_of(enum ops_source type, const u8 *b, u32 part, u8 code[LEVEL_
 static void place_codes(enum ops_source type, const u8 code[LEVEL_BLOCK], u32 c, u8 *tile)
 {
     u32 high[2] = { 0, 0 }, width = type == OPS_Q5_K ? 1 : type == OPS_Q6_K ? 2 : 0;
-    for (u32 t = 0; t < LEVEL_BLOCK; t += 2)
-        tile[t / 8 * LINE + c * 4 + t % 8 / 2] = (u8)((code[t] & 15) | (code[t + 1] & 15) << 4);
-    for (u32 t = 0; t < LEVEL_BLOCK * width; t += width)
-        high[t / LEVEL_BLOCK] |= (u32)(code[t / width] >> 4) << t % LEVEL_BLOCK;
+    for (u32 t = 0; t < LEVEL_BLOCK; t++) {
+        tile[t / 8 * LINE + c * 4 + t % 4] |= (u8)((code[t] & 15) << format_low_bit(t) % 8);
+        if (width > 0)
+            high[t * width / LEVEL_BLOCK] |= (u32)(code[t] >> 4) << format_high_bit(t, width);
+    }
     for (u32 i = 0; i < width; i++) memcpy(tile + LOW_BYTES + i * LINE + c * 4, &high[i], 4);
 }
 
@@ -145,11 +146,11 @@ void format_pack(const struct ops_pack_source *source, enum ops_source format, u
 
 static u32 code_at(enum ops_source format, const u8 *tile, u32 c, u32 t)
 {
-    u32 low = (u32)tile[t / 8 * LINE + c * 4 + t % 8 / 2] >> (t % 2 * 4) & 15u, word;
+    u32 low = (u32)tile[t / 8 * LINE + c * 4 + t % 4] >> format_low_bit(t) % 8 & 15u, word;
     if (format != OPS_Q5_K && format != OPS_Q6_K) return low;
     u32 width = format == OPS_Q6_K ? 2 : 1, line = t * width / LEVEL_BLOCK;
     memcpy(&word, tile + LOW_BYTES + line * LINE + c * 4, 4);
-    return low | (word >> (t * width % LEVEL_BLOCK) & (width == 2 ? 3u : 1u)) << 4;
+    return low | (word >> format_high_bit(t, width) & (width == 2 ? 3u : 1u)) << 4;
 }
 
 f32 format_value(const struct ops_matrix *w, const u8 *strip, u32 c, u32 t)

@@ -9,9 +9,11 @@
  *   Q4_K       256    low                             head, 8 blocks: d, dmin f16[16], s u8[12][16]
  *   Q5_K       320    low, then one high bit          the same
  *   Q6_K       384    low, then two high bits         head, 8 blocks: sc i8[16][16], d f16[16]
- * low: [4 lines][16 columns] words of eight 4-bit codes, term 8 l + i at bit 4 i.  High bits: words
- * a column likewise, term t at bit t (one line), or 2 (t % 16) (two lines).  Q8_0's tile is what
- * VNNI and AMX read.  Terms past K and columns past N are code 0.
+ * low: [4 lines][16 columns] words of eight 4-bit codes, in byte i of line l term 8 l + i below and
+ * term 8 l + 4 + i above.  High bits: words a column likewise, byte i has those of terms 4 j + i, a
+ * bit each, j = 0..7 from below (one line), or two (two lines: j < 4, then the rest).  Q8_0's tile
+ * is what VNNI and AMX read, and a masked or shifted line of the others is a quad of it.  Terms past
+ * K and columns past N are code 0.
  *
  * Heads of a matrix that a file holds tiled (ops_heads): rows and blocks of columns lie in the
  * model's order; the heads of Q4_K, Q5_K, Q6_K span more than a head of columns may and stay in the
@@ -52,6 +54,10 @@ static inline const u8 *format_head(const struct ops_matrix *w, const u8 *strip,
     *part = at % f->head_blocks;
     return strip + blocks * f->tile_bytes + (u64)(at / f->head_blocks) * f->head_bytes;
 }
+
+/* Where term t is: the bit of a line's low code, and of a line's high bits of this width. */
+static inline u32 format_low_bit(u32 t) { return t % 4 * 8 + t / 4 % 2 * 4; }
+static inline u32 format_high_bit(u32 t, u32 width) { return t % 4 * 8 + t / 4 * width % 8; }
 
 /* The cols of the packed matrix: K formats keep the file's order of heads, the others none. */
 struct ops_heads format_cols(const struct ops_pack_source *source, enum ops_source format);
