@@ -168,6 +168,57 @@ TEST(what_a_write_held_when_the_board_was_lowered_is_given_back_once_it_is_answe
     last_down();
 }
 
+/* Log lines that hold both, and the last of them. */
+static u32 lines_of(const char *word, const char *limit, char last[LOG_LINE_BYTES])
+{
+    static char tail[LOG_TAIL_LINES * LOG_LINE_BYTES];
+    u32 count = 0;
+    tail[log_tail(tail, sizeof tail - 1)] = 0;
+    for (char *line = strtok(tail, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        if (strstr(line, word) == NULL || strstr(line, limit) == NULL) continue;
+        snprintf(last, LOG_LINE_BYTES, "%s", line);
+        count++;
+    }
+    return count;
+}
+
+/* Passes, the clock moved on, until so many saves more are refused. */
+static void refused(u64 more)
+{
+    u64 until = spill_counts().refused + more;
+    for (u32 i = 0; spill_counts().refused < until; i++) {
+        CHECK(i < 1000);
+        clock_set(clock_us() + 100000, clock_wall_s());
+        settle();
+    }
+}
+
+TEST(a_conversation_without_room_on_disk_is_said_with_its_bytes_and_limit_once_a_minute)
+{
+    char line[LOG_LINE_BYTES], limit[64];
+    two_on_disk();
+    clock_set(clock_us(), clock_wall_s());
+    CHECK(set("disk", 0) && set("spill-free-gb", 1ull << 60));
+    u32 before = lines_of("spill: ", "--spill-free-gb", line);
+    micro_prompt(&again, 6 * G + 3, 43, 3);
+    micro_run(&again);
+    refused(5);
+    CHECK_EQ(lines_of("spill: ", "--spill-free-gb", line), before + 1);
+    CHECK(strstr(line, "warn spill: ") != NULL && strstr(line, " bytes of a conversation") != NULL);
+    CHECK(strstr(line, "keeps 1152921504606846976") != NULL);
+    clock_set(clock_us() + 60000000, clock_wall_s() + 60);
+    refused(3);
+    CHECK_EQ(lines_of("spill: ", "--spill-free-gb", line), before + 2);
+    CHECK(strstr(line, "refused since the last such line") != NULL);
+    CHECK(set("spill-free-gb", 0) && set("spill", 1000));
+    clock_set(clock_us() + 60000000, clock_wall_s() + 60);
+    refused(2);
+    snprintf(limit, sizeof limit, "--spill-gb allows %u", 1000);
+    CHECK_EQ(lines_of("spill: ", limit, line), 1);
+    clock_run();
+    last_down();
+}
+
 /* Folders of other models: counted, and the first to go when there is no room. */
 TEST(other_models_folders_are_counted_and_go_first)
 {

@@ -176,7 +176,8 @@ TEST(K25_K32_two_conversations_share_their_head_and_one_goes_alone)
     spill_cap(100, 0, true);
     struct spill_source source = talk_source(&b);
     u32 row = 77;
-    CHECK_EQ(spill_save(&source, now_s, &row), ERR_FULL);
+    CHECK_EQ(spill_save(&source, now_s, &row), ERR_LIMIT);
+    CHECK(strstr(err_last()->text, "--spill-gb allows 100") != NULL);
     CHECK(row == 77 && spill_counts().refused == 1);
     talk_drop(&a);
     talk_drop(&b);

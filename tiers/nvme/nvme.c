@@ -12,7 +12,8 @@
 
 enum { NVME_PIECES = 16384, NVME_LINES = 65536, NVME_TALKS = 256, NVME_WRITES = 256,
        NVME_READS = 1024, NVME_SMALL = 1024, NVME_WHY_BYTES = 512, NVME_COUNTS_US = 60000000,
-       NVME_PLAN_US = 50000 };          /* the write-behind is planned at most so often       */
+       NVME_PLAN_US = 50000,            /* the write-behind is planned at most so often       */
+       NVME_REFUSED_US = 60000000 };    /* a save without room is said at most so often       */
 
 static struct {
     struct nvme_setup set;
@@ -26,6 +27,7 @@ static struct {
     u64 seen_bytes, seen_us;            /* pieces written, as of the last rate                */
     u64 tail_tokens;                    /* of displaced conversations, not yet on disk        */
     struct nvme_tails tails;
+    u64 refused_us, refused;            /* when that was said; saves without room since then  */
     bool on;
     char why[NVME_WHY_BYTES];           /* off, though it was asked for                       */
 } own;
@@ -352,12 +354,25 @@ static struct spill_source source_of(u32 record, struct anchor_list *anchors, bo
     };
 }
 
+/* It is tried again at every turn and pause: one line a minute says so, the last error's. */
+static void say_refused(u64 now_us)
+{
+    own.refused++;
+    if (own.refused_us > 0 && now_us - own.refused_us < NVME_REFUSED_US) return;
+    log_line(LOG_LEVEL_WARN, "spill: %s (%llu refused since the last such line)",
+             err_last()->text, (ull)own.refused);
+    own.refused_us = MAX(now_us, 1u);
+    own.refused = 0;
+}
+
 static bool save(u32 record, u64 now_us, bool always)
 {
     struct anchor_list anchors;
     u32 row;
     struct spill_source source = source_of(record, &anchors, always);
-    if (spill_save(&source, (u64)clock_wall_s(), &row) != OK) return false;
+    enum err err = spill_save(&source, (u64)clock_wall_s(), &row);
+    if (err == ERR_LIMIT) say_refused(now_us);
+    if (err != OK) return false;
     kept_of(record)->saved_rows = source.rows.rows;
     kept_of(record)->saved_us = now_us;
     return true;

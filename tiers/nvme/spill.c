@@ -228,6 +228,20 @@ static enum err write_early(const struct spill_row *r)
     return file_commit(path, r->file.bytes, r->file.count, 0600);
 }
 
+/* Bytes on the file system and under the cap; what it evicts makes the latter. */
+static enum err find_room(u64 bytes, u64 now_s)
+{
+    u64 left = writer_space();
+    if (left < own.floor_bytes + bytes)
+        return fail(ERR_LIMIT, "%llu bytes of a conversation have no room: the file system has "
+                    "%llu left, --spill-free-gb keeps %llu", (ull)bytes, (ull)left,
+                    (ull)own.floor_bytes);
+    if (spill_evict(bytes, now_s)) return OK;
+    return fail(ERR_LIMIT, "%llu bytes of a conversation have no room: --spill-gb allows %llu, "
+                "%llu are in use", (ull)bytes, (ull)own.cap_bytes,
+                (ull)pieces_counts().spill_bytes);
+}
+
 enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out)
 {
     u32 row = 0;
@@ -239,11 +253,8 @@ enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out)
         err = fail(ERR_FULL, "a save of that session is under way");
     else if (!keeps_any(source)) err = fail(ERR_FULL, "the disk tier is off and all its anchors "
                                             "stand on lines");
-    else if (writer_space() < own.floor_bytes + save_bytes(source))
-        err = fail(ERR_FULL, "the file system has %llu bytes left", (ull)writer_space());
-    else if (!spill_evict(save_bytes(source), now_s))
-        err = fail(ERR_FULL, "--spill-gb has no room for %llu bytes", (ull)save_bytes(source));
-    else if (row == own.cap) err = fail(ERR_FULL, "%u spilled conversations", own.cap);
+    else err = find_room(save_bytes(source), now_s);
+    if (err == OK && row == own.cap) err = fail(ERR_FULL, "%u spilled conversations", own.cap);
     if (err != OK) {
         own.counts.refused++;
         return err;

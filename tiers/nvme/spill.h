@@ -67,7 +67,8 @@ struct spill_row *spill_at(u32 row);
 u32 spill_next(u32 from);
 
 /* Submits a save; *row_out its row in SPILL_PIECES.  ERR_FULL: one of that session is under way, no
- * row or writer room, or no bytes under the cap: counted, nothing is kept of it. */
+ * row or writer room; ERR_LIMIT: no bytes under the cap or on the file system, its text says how
+ * many and which limit.  Counted, nothing is kept of it. */
 MUST_USE enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out);
 /* Moves saves on; after the writer's answers were handed to pieces and to spill_written. */
 void spill_pass(void);
