@@ -2,6 +2,7 @@
 #include "http/admin/stats.h"
 
 #include "arena/base/file_log.h"
+#include "http/turn/gauges.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -76,6 +77,12 @@ static void counter(struct text *out, const char *name, const char *help, u64 va
            name, name, (ull)value);
 }
 
+static void gauge(struct text *out, const char *name, const char *help, u64 value)
+{
+    text_f(out, "# HELP holdfast_%s %s\n# TYPE holdfast_%s gauge\nholdfast_%s %llu\n", name, help,
+           name, name, (ull)value);
+}
+
 static void seconds(struct text *out, const char *name, const char *help, u64 us)
 {
     text_f(out, "# HELP holdfast_%s %s\n# TYPE holdfast_%s counter\nholdfast_%s %.6f\n", name, help,
@@ -89,6 +96,22 @@ static void by_drafter(struct text *out, const char *name, const char *help, _At
     for (u32 d = 0; d < DRAFTER_COUNT; d++)
         text_f(out, "holdfast_%s{drafter=\"%s\"} %llu\n", name, turn_drafter_word[d],
                (ull)atomic_load(&values[d]));
+}
+
+/* What the lookup drafter finds things in; what came of its proposals is by_drafter's. */
+static void suffix_store(struct text *out)
+{
+    struct gauges g = gauges_get();
+    gauge(out, "suffix_tokens", "Token ids held by the suffix store.", g.suffix_tokens);
+    gauge(out, "suffix_bytes", "Bytes of the suffix store's log.", g.suffix_bytes);
+    gauge(out, "suffix_memory_bytes", "Memory of the suffix store, its indexes and the corpus.",
+          g.suffix_memory_bytes);
+    counter(out, "suffix_lookups_total", "Contexts looked up in what was read and written before.",
+            g.suffix_lookups);
+    counter(out, "suffix_hits_total", "Lookups whose context had stood there before.",
+            g.suffix_hits);
+    counter(out, "suffix_proposed_tokens_total", "Tokens that lookups proposed, verified or not.",
+            g.suffix_proposed);
 }
 
 void stats_metrics(struct text *out)
@@ -138,6 +161,6 @@ void stats_metrics(struct text *out)
     seconds(out, "prefill_seconds_total", "Forwarding prompts.", atomic_load(&row.prefill_us));
     seconds(out, "decode_seconds_total", "Generating.", atomic_load(&row.decode_us));
     seconds(out, "queue_seconds_total", "Waiting for a slot.", atomic_load(&row.queue_us));
-    text_f(out, "# HELP holdfast_queue_depth Turns waiting.\n# TYPE holdfast_queue_depth gauge\n"
-           "holdfast_queue_depth %u\n", submit_queued());
+    gauge(out, "queue_depth", "Turns waiting.", submit_queued());
+    suffix_store(out);
 }

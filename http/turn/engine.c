@@ -9,6 +9,7 @@
 #include "budget/apply.h"
 #include "budget/dump.h"
 #include "http/turn/command.h"
+#include "http/turn/gauges.h"
 #include "http/turn/ledger.h"
 #include "http/turn/off.h"
 #include "http/turn/pass.h"
@@ -192,6 +193,7 @@ enum err engine_open(const struct engine_setup *setup)
     for (u32 slot = e->main_count; slot < e->slot_count; slot++)
         slot_row(slot)->class = HOLD_STASH;
     submit_running_cap(e->main_count);
+    gauges_put();
     off_log(e);
     return OK;
 }
@@ -306,6 +308,7 @@ bool engine_pass(void)
     finish_pass(e);             /* DONE    -> FREE      commit to the tiers, ledger row       */
     file_log_watch(false);
     give_back(e);
+    if (e->check) gauges_put();
     engine_check(e);
     return !over;
 }

@@ -43,6 +43,11 @@ def numbers(s, mode, drafter):
     _, metrics = s.get("/metrics")
     for name, key in (("draft_blocks", "blocks"), ("drafted_tokens", "drafted"), ("accepted_tokens", "accepted")):
         t.check(f'holdfast_{name}_total{{drafter="{drafter}"}} {n[key]}\n' in metrics, f"{mode} {name}: {metrics}")
+    suffix, store = stats["suffix"], {k: int(v) for k, v in re.findall(r"^holdfast_(suffix_\w+) (\d+)$", metrics, re.M)}
+    for name, key in (("tokens", "tokens"), ("bytes", "bytes"), ("memory_bytes", "memory_bytes"), ("lookups_total", "lookups"),
+                      ("hits_total", "hits"), ("proposed_tokens_total", "proposed")):
+        t.check(store.get(f"suffix_{name}") == suffix[key], f"{mode} suffix_{name}: {store} {suffix}")
+        t.check(drafter != "lookup" or suffix[key] > 0, f"{mode}: suffix {key} {suffix}")
     lines = [re.search(r"drafted=(\d+) accepted=(\d+)", x) for x in s.log().splitlines() if " finish=" in x]
     t.check(sum(int(m.group(1)) for m in lines) == n["drafted"], f"{mode}: log lines")
 
