@@ -12,8 +12,8 @@
  * low: [4 lines][16 columns] words of eight 4-bit codes, in byte i of line l term 8 l + i below and
  * term 8 l + 4 + i above.  High bits: words a column likewise, byte i has those of terms 4 j + i, a
  * bit each, j = 0..7 from below (one line), or two (two lines: j < 4, then the rest).  Q8_0's tile
- * is what VNNI and AMX read, and a masked or shifted line of the others is a quad of it.  Terms past
- * K and columns past N are code 0.
+ * is what VNNI and AMX read, and a masked or shifted line of the others is a quad of it.  Terms
+ * past K and columns past N are code 0.
  *
  * Heads of a matrix that a file holds tiled (ops_heads): rows and blocks of columns lie in the
  * model's order; the heads of Q4_K, Q5_K, Q6_K span more than a head of columns may and stay in the
