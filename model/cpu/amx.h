@@ -300,14 +300,14 @@ static void amx_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo
         .rows = hi - lo, .columns = MIN(tile_hi * LEVEL_COLUMNS, n) - first, .live = k, .k = k,
         .round = !p->y_f32, .stream = !packed,
     };
-    tile_open();
+    tile_open_whole();
     amx_strip_run(&strip, (const u8 *)p->work + lo * amx_row_bytes(k));
     tile_close();
 }
 
 static u64 amx_probe(u32 rounds)
 {
-    tile_open();
+    tile_open_whole();
     TILE_ZERO(0);
     TILE_ZERO(1);
     TILE_ZERO(2);
@@ -334,7 +334,7 @@ static bool amx_run(const struct product_strip *p)
     if (p->wide || p->resume || p->stream || p->rows < AMX_OWN_LEAST || blocks > AMX_OWN_BLOCKS)
         return false;
     _Alignas(64) u8 own[AMX_OWN_ROWS / TILE_ROWS * AMX_OWN_BLOCKS][TILE_BYTES];
-    tile_open();
+    tile_open_whole();
     for (u32 r = 0; r < p->rows; r += AMX_OWN_ROWS) {
         struct amx_strip strip = {
             .w = p->w, .tile_bytes = p->tile_bytes, .y = p->y + r * p->y_stride,

@@ -628,11 +628,13 @@ static enum err cpu_sync(void)
     return OK;                          /* every call returned with its work done              */
 }
 
-/* VNNI came after the AVX-512 that level avx512 asks for. */
+/* VNNI came after the AVX-512 that level avx512 asks for; AMX's bytes are a part of their own. */
 static const struct cpu_level *integer_of(const struct cpu_level *level)
 {
 #if defined(__x86_64__)
-    if (level == &avx512_level && !__builtin_cpu_supports("avx512vnni")) return &avx2_level;
+    bool vnni = __builtin_cpu_supports("avx512vnni");
+    if (level == &amx_level && !(vnni && levels_amx_int8())) level = &avx512_level;
+    if (level == &avx512_level && !vnni) return &avx2_level;
 #endif
     return level;
 }

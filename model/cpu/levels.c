@@ -43,6 +43,11 @@ static bool amx_here(void)
 {
     return avx512_here();
 }
+
+bool levels_amx_int8(void)
+{
+    return true;
+}
 #else
 /* Leaf 7: AMX-BF16 and AMX-TILE; XCR0: the system saves tile configuration and data. */
 static bool amx_here(void)
@@ -57,7 +62,19 @@ static bool amx_here(void)
     return (low & XCR0_TILES) == XCR0_TILES &&
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILE_DATA) == 0;
 }
+
+bool levels_amx_int8(void)
+{
+    enum { AMX_INT8 = 1 << 25 };        /* leaf 7                                              */
+    u32 a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & AMX_INT8) != 0;
+}
 #endif
+#else
+bool levels_amx_int8(void)
+{
+    return false;
+}
 #endif
 
 bool levels_here(const char *name)
