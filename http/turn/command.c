@@ -437,6 +437,9 @@ static void put_stats(const struct engine *e, struct json_out *out)
 
 /* ------------------------------------------------------------------ caps */
 
+/* Whatever ends may let go of what a cap was short of. */
+static u64 ends(const struct engine *e) { return e->counts.turns + segment_released(); }
+
 /* Brings `node` under its cap: caches by a gate, units that turns were granted and have not used,
  * then idle conversations, the longest unused first, when live rows are over.  Each round of the
  * loop drops a record. */
@@ -457,22 +460,23 @@ static enum err take_over(struct engine *e, u32 node, struct budget_plan *plan)
         budget_graph_refresh(g);
     }
     e->over = e->over || g->node[node].over;
-    e->over_turns = e->counts.turns;
+    e->over_ends = ends(e);
     e->check = true;
     return OK;
 }
 
-/* What running turns were over when a cap was lowered goes once they end. */
+/* What running turns, or threads of the suffix store, had when a cap was lowered goes once they are
+ * done. */
 static void settle_caps(struct engine *e)
 {
     static struct budget_plan plan;
     struct budget_graph *g = e->set.graph;
-    if (!e->over || e->over_turns == e->counts.turns) return;
+    if (!e->over || e->over_ends == ends(e)) return;
     e->over = false;
     budget_graph_refresh(g);
     for (u32 n = 0; n < g->node_count; n++)
         if (g->node[n].over && take_over(e, n, &plan) != OK) e->over = true;
-    e->over_turns = e->counts.turns;
+    e->over_ends = ends(e);
 }
 
 static enum err set(struct engine *e, const struct command_row *row, struct json_out *out)
@@ -507,7 +511,7 @@ static enum err set(struct engine *e, const struct command_row *row, struct json
     int bytes = snprintf(line, sizeof line, "%s: cap %s%s, %llu bytes used%s; given up: %u records,"
                          " %llu conversations\n", row->tier, any ? "none" : row->session,
                          any ? "" : " bytes", (ull)used,
-                         g->node[node].over ? " by running turns: over until they end" : "",
+                         g->node[node].over ? " by what runs: over until it ends" : "",
                          plan.victim_count, (ull)(e->counts.evicted - evicted));
     json_put_plain(out, line, (u64)bytes);
     off_log(e);

@@ -103,8 +103,8 @@ struct engine {
     u64  admitted;                  /* turns so far                                           */
     bool moved;                     /* some pass did something in this round                  */
     bool check;                     /* tables changed: engine_check has work                  */
-    bool over;                      /* running turns hold more than a cap that was lowered    */
-    u64  over_turns;                /* counts.turns when that was last looked at              */
+    bool over;                      /* what runs holds more than a cap that was lowered       */
+    u64  over_ends;                 /* turns and uses of segments over when last looked at    */
     bool draining, drained;
     u64  drain_until_us;
     struct engine_counts counts;

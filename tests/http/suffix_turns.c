@@ -97,6 +97,33 @@ TEST(the_store_comes_back_with_the_next_start_and_forgets_a_session)
     last_down();
 }
 
+static u64 suffix_bytes(void)
+{
+    budget_graph_refresh(&micro.graph);
+    return micro.graph.node[budget_graph_find(&micro.graph, "suffix")].used_bytes;
+}
+
+/* A thread has its words when the cap is lowered: it writes them, or sorts a full segment. */
+TEST(a_segment_over_a_cap_goes_when_the_thread_that_had_it_is_done)
+{
+    for (u32 sorted = 0; sorted < 2; sorted++) {
+        first_up(&with_store);
+        micro_prompt(&ask, sorted ? 220 : 100, 9, sorted ? 30 : 8);
+        free(micro_command(COMMAND_SET, "0", "anchors"));
+        micro_run(&ask);
+        if (sorted) engine_pass();                      /* written; sorting begins            */
+        u32 row = segment_next(0);
+        CHECK(segment_at(row)->holds == 1 && segment_at(row)->building == (sorted == 1));
+        char *text = micro_command(COMMAND_SET, "0", "caches");
+        CHECK(text != NULL && strstr(text, "over until") != NULL);
+        free(text);
+        CHECK(suffix_bytes() > 0 && segment_at(row)->holds == 0);
+        engine_pass();
+        CHECK_EQ(suffix_bytes(), 0);
+        last_down();
+    }
+}
+
 TEST(live_rows_take_segments_when_the_board_is_full)
 {
     micro_open(&(struct micro_setup){ .slot_count = 1, .draft = DRAFT_LOOKUP,

@@ -26,6 +26,14 @@ static enum err command(enum command_op op, const char *tier, const char *text)
     return err;
 }
 
+/* No turn runs, and no thread has a segment of the suffix store. */
+static bool at_rest(void)
+{
+    for (u32 row = segment_next(0); row != NONE; row = segment_next(row + 1))
+        if (segment_at(row)->holds > 0) return false;
+    return idle();
+}
+
 /* Half of them by `mem set`, which takes what is over at once; the others wait for a gate. */
 static void set_cap(const struct sim_op *op)
 {
@@ -41,12 +49,12 @@ static void set_cap(const struct sim_op *op)
     if (n->node_class == CLASS_LIVE) cap = (20u + op->count) * unit;
     snprintf(text, sizeof text, "%llu", (ull)cap);
     if (op->salt % 7 == 6) snprintf(text, sizeof text, "none");
-    bool now = op->client % 2 == 1, rested = idle();
+    bool now = op->client % 2 == 1, rested = at_rest();
     enum err err = now ? command(COMMAND_SET, n->name, text)
                        : budget_graph_cap(&micro.graph, node, cap);
     if (err != OK) CHECK_EQ(n->cap_bytes, before);      /* refused: under a reserve */
     else if (now && idle()) {
-        if (!rested) world_pass();          /* what turns held that ended with it goes after them */
+        if (!rested) world_pass();          /* what was held and ended with it goes after it      */
         CHECK(n->used_bytes <= MAX(n->cap_bytes, fixed_bytes()));
     }
     world.capped_number = micro.graph.history.count;

@@ -16,7 +16,7 @@ static struct {
     struct segment_row *row;            /* [SEGMENT_ROWS]                                     */
     struct segment_view *view;          /* [SEGMENT_ROWS]                                     */
     u32 arena, node, views;
-    u64 now_us, yielded, refused;
+    u64 now_us, yielded, refused, released;
     bool files, stale;                  /* the views are not of the table as it is            */
 } own;
 
@@ -290,6 +290,7 @@ void segment_release(u32 row)
 {
     struct segment_row *r = segment_at(row);
     ASSERT(r->state != SEGMENT_FREE && r->holds > 0);
+    own.released++;
     if (--r->holds == 0 && r->state == SEGMENT_GONE) set_free(r);
 }
 
@@ -405,6 +406,7 @@ u32 segment_victims(struct budget_record *out, u32 cap)
 
 u64 segment_yielded(void) { return own.yielded; }
 u64 segment_refused(void) { return own.refused; }
+u64 segment_released(void) { return own.released; }
 
 void segment_check(void)
 {

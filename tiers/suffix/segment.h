@@ -101,6 +101,7 @@ void segment_files(bool files);
 u32  segment_victims(struct budget_record *out, u32 cap);
 u64  segment_yielded(void);             /* segments so far                                    */
 u64  segment_refused(void);             /* gates that refused memory                          */
+u64  segment_released(void);            /* threads' uses of one that are over                 */
 void segment_check(void);               /* debug and tests: asserts the table                 */
 
 #endif
