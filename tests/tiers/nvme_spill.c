@@ -165,20 +165,65 @@ TEST(K25_K32_two_conversations_share_their_head_and_one_goes_alone)
     CHECK_EQ(start_of_prompt(a.keys, 80), 70);
     CHECK_EQ(start_of_prompt(b.keys, 80), 74);
     spill_at(spill_session(a.session))->reads = 1;
-    spill_cap(pieces_counts().spill_bytes - 1, 0, true);
+    spill_cap(pieces_counts().spill_bytes - 1, 0);
     CHECK(spill_evict(0, now_s));                       /* b, as a is being read             */
     CHECK_EQ(spill_session(b.session), NONE);
     spill_at(spill_session(a.session))->reads = 0;
-    spill_cap(pieces_counts().spill_bytes - 1, 0, true);
+    spill_cap(pieces_counts().spill_bytes - 1, 0);
     CHECK(spill_evict(0, now_s));
     nvme_settle();
     CHECK_EQ(start_of_prompt(b.keys, 80), 48);
-    spill_cap(100, 0, true);
+    spill_cap(100, 0);
     struct spill_source source = talk_source(&b);
     u32 row = 77;
     CHECK_EQ(spill_save(&source, now_s, &row), ERR_LIMIT);
     CHECK(strstr(err_last()->text, "--spill-gb allows 100") != NULL);
     CHECK(row == 77 && spill_counts().refused == 1);
+    talk_drop(&a);
+    talk_drop(&b);
+    down();
+}
+
+/* Bytes of `chunks` lines with so many anchors on them. */
+static u64 disk_of(u32 chunks, u32 anchors)
+{
+    return chunks * format_bytes(&shape, FORMAT_CHUNK, 0, G) +
+           anchors * format_bytes(&shape, FORMAT_ANCHOR, 0, G);
+}
+
+static void disk_cap(u64 bytes)
+{
+    disk_knobs_set(&(struct disk_knobs){ .cap_bytes = bytes });
+}
+
+/* They are the disk tier's: another prompt's goes for them, its cap is never passed, also not until
+ * they are written. */
+TEST(anchors_on_lines_are_saved_as_far_as_the_disk_tier_has_room_the_newest_first)
+{
+    up();
+    talk_grow(&b, G, 3);
+    talk_anchor(&b, G, ANCHOR_GRID);
+    struct spill_source source = talk_source(&b);
+    CHECK(disk_line(&source.rows, b.anchor[0].unit, now_s));
+    nvme_settle();
+    CHECK_EQ(pieces_counts().disk_bytes, disk_of(1, 1));
+    talk_grow(&a, 4 * G + 5, 1);
+    for (u32 line = 1; line <= 4; line++) talk_anchor(&a, line * G, ANCHOR_GRID);
+    talk_anchor(&a, 4 * G + 5, ANCHOR_END);
+    disk_cap(disk_of(3, 2) + 1);
+    save(&a);
+    CHECK_EQ(pieces_counts().disk_bytes, disk_of(3, 2));
+    nvme_settle();
+    CHECK_EQ(start_of_prompt(b.keys, 80), 0);
+    static const u64 want[][2] = { { 80, 4 * G + 5 }, { 4 * G + 5, 3 * G }, { 3 * G, 2 * G },
+                                   { 2 * G, 0 } };
+    for (u32 i = 0; i < COUNT_OF(want); i++)
+        CHECK_EQ(start_of_prompt(a.keys, want[i][0]), want[i][1]);
+    disk_cap(0);
+    u32 row = 77, files = names_in();
+    CHECK_EQ(spill_save(&source, now_s, &row), ERR_FULL);   /* only lines: no start           */
+    nvme_settle();
+    CHECK(row == 77 && names_in() == files && spill_counts().refused == 1);
     talk_drop(&a);
     talk_drop(&b);
     down();

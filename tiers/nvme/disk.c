@@ -80,12 +80,15 @@ void disk_plan(const struct count_prompt *prompt, u64 now_s, struct count_plan *
 
 /* ------------------------------------------------------------------ write */
 
-/* Bytes that an anchor at the end of these rows would add to the disk's, and to the file system. */
-static u64 line_bytes(const u64 (*lines)[2], u64 line, u64 *new_out)
+/* Bytes that anchors on these lines, the highest first, would add to the disk's, and to the file
+ * system. */
+static u64 line_bytes(const u64 (*lines)[2], const u64 *line, u32 count, u64 *new_out)
 {
-    u64 g = state_shape()->grid_rows;
-    u64 bytes = format_bytes(state_shape(), FORMAT_ANCHOR, line - g, line), spilled = 0;
-    for (u64 lo = 0; lo < line; lo += g) {
+    u64 g = state_shape()->grid_rows, bytes = 0, spilled = 0;
+    for (u32 i = 0; i < count; i++)
+        if (pieces_find(FORMAT_ANCHOR, lines[line[i] / g - 1]) == NONE)
+            bytes += format_bytes(state_shape(), FORMAT_ANCHOR, line[i] - g, line[i]);
+    for (u64 lo = 0; lo < line[0]; lo += g) {
         u32 there = pieces_find(FORMAT_CHUNK, lines[lo / g]);
         u64 chunk = format_bytes(state_shape(), FORMAT_CHUNK, lo, lo + g);
         if (there != NONE && pieces_row(there)->disk_users > 0) continue;
@@ -96,21 +99,34 @@ static u64 line_bytes(const u64 (*lines)[2], u64 line, u64 *new_out)
     return bytes;
 }
 
-/* What leaves no room for a line, or NULL.  Evicting may take chunks it counted on: asked again
- * until it holds still, which ends as each round has fewer anchors. */
+/* Evicting may take anchors and chunks that it counted on: asked again until it holds still, which
+ * ends as each round has fewer anchors. */
+bool disk_room(const u64 (*lines)[2], const u64 *line, u32 count, u64 now_s)
+{
+    u64 fresh, cap = own.knobs.cap_bytes, bytes = line_bytes(lines, line, count, &fresh);
+    for (u64 before = UINT64_MAX; bytes != before;) {
+        before = bytes;
+        if (bytes > cap || !pieces_evict(cap, bytes, own.knobs.unused_s, now_s)) return false;
+        bytes = line_bytes(lines, line, count, &fresh);
+    }
+    return true;
+}
+
+static bool lacks_space(const u64 (*lines)[2], u64 line)
+{
+    u64 fresh;
+    line_bytes(lines, &line, 1, &fresh);
+    bool lacks = writer_space() < own.knobs.floor_bytes + fresh;
+    own.lacks = own.lacks || (lacks && writer_space_told());
+    return lacks;
+}
+
+/* What leaves no room for a line, or NULL.  What is evicted may have to be written anew. */
 static u64 *no_room(const u64 (*lines)[2], u64 line, u64 now_s)
 {
-    u64 bytes = 0, fresh, cap = own.knobs.cap_bytes;
-    for (u64 before = UINT64_MAX; bytes != before;) {
-        before = bytes = line_bytes(lines, line, &fresh);
-        bool lacks = writer_space() < own.knobs.floor_bytes + fresh;
-        own.lacks = own.lacks || (lacks && writer_space_told());
-        if (lacks) return &own.counts.refused_space;
-        if (bytes > cap || !pieces_evict(cap, bytes, own.knobs.unused_s, now_s))
-            return &own.counts.refused_cap;
-        bytes = line_bytes(lines, line, &fresh);
-    }
-    return NULL;
+    if (lacks_space(lines, line)) return &own.counts.refused_space;
+    if (!disk_room(lines, &line, 1, now_s)) return &own.counts.refused_cap;
+    return lacks_space(lines, line) ? &own.counts.refused_space : NULL;
 }
 
 bool disk_line(const struct transfer_rows *rows, unit_id unit, u64 now_s)

@@ -42,6 +42,10 @@ bool disk_line(const struct transfer_rows *rows, unit_id unit, u64 now_s);
 /* A planned line can't be handed over: no anchor was kept there, or its rows are tainted. */
 void disk_line_lost(void);
 
+/* Makes room under the cap for anchors on these lines of a record, the highest first, and for the
+ * chunks below them; the caller writes them at once.  False: there is none. */
+bool disk_room(const u64 (*lines)[2], const u64 *line, u32 count, u64 now_s);
+
 /* Keeps the tier within its knobs; after a knob changed, and now and then. */
 void disk_trim(u64 now_s);
 /* A line was refused since the last call for want of free space on the file system. */

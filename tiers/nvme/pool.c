@@ -114,7 +114,7 @@ void pool_settle(u64 now_s, bool aged)
     if (own.graph == NULL) return;
     own.knobs.cap_bytes = cap_of(POOL_DISK);
     disk_knobs_set(&own.knobs);
-    spill_cap(cap_of(POOL_SPILL), own.spill_floor_bytes, own.knobs.cap_bytes > 0);
+    spill_cap(cap_of(POOL_SPILL), own.spill_floor_bytes);
     if (aged || pieces_counts().disk_bytes > own.knobs.cap_bytes) disk_trim(now_s);
     if (pieces_counts().anchors < own.anchors) spill_check();
     own.anchors = pieces_counts().anchors;

@@ -4,6 +4,7 @@
 #include "arena/base/log.h"
 #include "arena/heap.h"
 #include "arena/table.h"
+#include "tiers/nvme/disk.h"
 #include "tiers/value.h"
 
 #include <string.h>
@@ -12,7 +13,6 @@ static struct {
     struct spill_row *row;
     u32 cap;
     u64 cap_bytes, floor_bytes;
-    bool no_lines;                      /* the disk tier is off                               */
     const struct fingerprint *place;
     struct spill_counts counts;
 } own;
@@ -34,11 +34,10 @@ void spill_close(void)
     own.cap = 0;
 }
 
-void spill_cap(u64 bytes, u64 floor_bytes, bool lines)
+void spill_cap(u64 bytes, u64 floor_bytes)
 {
     own.cap_bytes = bytes;
     own.floor_bytes = floor_bytes;
-    own.no_lines = !lines;
 }
 
 u64 spill_cap_bytes(void) { return own.cap_bytes; }
@@ -150,29 +149,34 @@ static u32 first_anchor(const struct anchor_list *list, u32 *count_out)
     return first;
 }
 
-static bool keeps(const struct anchor_row *a, const struct spill_source *source)
+/* Of those, the ones to save: off a line all, on lines as many as the disk tier makes room for, the
+ * newest first.  How many; without one nothing could ever start from the entry. */
+static u32 choose_anchors(const struct spill_source *source, u64 now_s, bool keep[MANIFEST_ANCHORS])
 {
-    bool line = !off_line(a->pos);      /* the disk tier's, which may be off                  */
-    return a->pos > 0 && a->pos <= source->rows.rows && !(line && own.no_lines);
-}
-
-/* Without one of its anchors nothing could ever start from the entry. */
-static bool keeps_any(const struct spill_source *source)
-{
-    u32 count, first = first_anchor(source->anchors, &count);
-    for (u32 i = 0; i < count; i++)
-        if (keeps(&source->anchors->row[first + i], source)) return true;
-    return false;
+    u64 line_count, line[MANIFEST_ANCHORS];
+    const u64 (*lines)[2] = transfer_lines(&source->rows, &line_count);
+    u32 count, first = first_anchor(source->anchors, &count), kept = 0, n = 0;
+    for (u32 i = count; i-- > 0;) {
+        u64 pos = source->anchors->row[first + i].pos;
+        keep[i] = pos > 0 && pos <= source->rows.rows;
+        if (keep[i] && !off_line(pos)) {
+            line[n] = pos;
+            keep[i] = disk_room(lines, line, n + 1, now_s);
+            n += keep[i];
+        }
+        kept += keep[i];
+    }
+    return kept;
 }
 
 static enum err save_anchors(const struct spill_source *source, const u64 (*lines)[2],
-                             struct spill_row *r, u64 now_s)
+                             const bool *keep, struct spill_row *r, u64 now_s)
 {
     u32 count, first = first_anchor(source->anchors, &count);
     for (u32 i = 0; i < count; i++) {
         const struct anchor_row *a = &source->anchors->row[first + i];
         u32 n = r->talk.anchor_count, piece;
-        if (!keeps(a, source)) continue;
+        if (!keep[i]) continue;
         TRY(transfer_anchor(&source->rows, lines, a->pos, a->unit, source->always, now_s, &piece));
         const struct piece_row *p = pieces_row(piece);
         r->talk.anchor[n] = (struct manifest_anchor){ .pos = a->pos, .kind = a->kind,
@@ -184,7 +188,8 @@ static enum err save_anchors(const struct spill_source *source, const u64 (*line
     return OK;
 }
 
-static enum err save_files(const struct spill_source *source, struct spill_row *r, u64 now_s)
+static enum err save_files(const struct spill_source *source, const bool *keep, struct spill_row *r,
+                           u64 now_s)
 {
     u64 line_count, line = ALIGN_DOWN(source->rows.rows, state_shape()->grid_rows);
     const u64 (*lines)[2] = transfer_lines(&source->rows, &line_count);
@@ -203,7 +208,7 @@ static enum err save_files(const struct spill_source *source, struct spill_row *
         r->tail = tail;
         memcpy(r->talk.tail, pieces_row(tail)->name, sizeof r->talk.tail);
     }
-    return save_anchors(source, lines, r, now_s);
+    return save_anchors(source, lines, keep, r, now_s);
 }
 
 /* Bytes a save may add at most. */
@@ -228,14 +233,16 @@ static enum err write_early(const struct spill_row *r)
     return file_commit(path, r->file.bytes, r->file.count, 0600);
 }
 
-/* Bytes on the file system and under the cap; what it evicts makes the latter. */
-static enum err find_room(u64 bytes, u64 now_s)
+/* Bytes on the file system and under the caps; what is evicted makes the latter. */
+static enum err find_room(const struct spill_source *source, u64 now_s, bool keep[MANIFEST_ANCHORS])
 {
-    u64 left = writer_space();
+    u64 bytes = save_bytes(source), left = writer_space();
     if (left < own.floor_bytes + bytes)
         return fail(ERR_LIMIT, "%llu bytes of a conversation have no room: the file system has "
                     "%llu left, --spill-free-gb keeps %llu", (ull)bytes, (ull)left,
                     (ull)own.floor_bytes);
+    if (choose_anchors(source, now_s, keep) == 0)
+        return fail(ERR_FULL, "all its anchors stand on lines, and the disk tier has no room");
     if (spill_evict(bytes, now_s)) return OK;
     return fail(ERR_LIMIT, "%llu bytes of a conversation have no room: --spill-gb allows %llu, "
                 "%llu are in use", (ull)bytes, (ull)own.cap_bytes,
@@ -245,16 +252,15 @@ static enum err find_room(u64 bytes, u64 now_s)
 enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out)
 {
     u32 row = 0;
+    bool keep[MANIFEST_ANCHORS];
     ASSERT(source->rows.rows > 0);
     own.counts.saves++;
     while (row < own.cap && own.row[row].state != SPILL_FREE) row++;
     enum err err = OK;
     if (find_session(source->session, false) != NONE)
         err = fail(ERR_FULL, "a save of that session is under way");
-    else if (!keeps_any(source)) err = fail(ERR_FULL, "the disk tier is off and all its anchors "
-                                            "stand on lines");
-    else err = find_room(save_bytes(source), now_s);
-    if (err == OK && row == own.cap) err = fail(ERR_FULL, "%u spilled conversations", own.cap);
+    else if (row == own.cap) err = fail(ERR_FULL, "%u spilled conversations", own.cap);
+    else err = find_room(source, now_s, keep);
     if (err != OK) {
         own.counts.refused++;
         return err;
@@ -268,7 +274,7 @@ enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out)
         .used_s = source->used_s == 0 ? now_s : source->used_s,
         .hits = source->hits,
     };
-    err = save_files(source, r, now_s);
+    err = save_files(source, keep, r, now_s);
     if (err == OK) err = manifest_put(&r->talk, source->generations, own.place, &r->file);
     if (err == OK && FAULT(FAULT_MANIFEST_EARLY)) err = write_early(r);
     if (err != OK) {

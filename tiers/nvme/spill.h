@@ -56,9 +56,8 @@ void spill_close(void);
 /* Reads the manifests of the folder; after pieces_scan, before pieces_sweep.  One that is bad, or
  * whose rows are not all there, goes. */
 MUST_USE enum err spill_scan(void);
-/* Its cap, what it leaves free on the file system, and whether a line's anchor is kept: by the disk
- * tier, or not at all. */
-void spill_cap(u64 bytes, u64 floor_bytes, bool lines);
+/* Its cap, and what it leaves free on the file system. */
+void spill_cap(u64 bytes, u64 floor_bytes);
 u64  spill_cap_bytes(void);
 
 /* Its state, or NONE. */
@@ -66,9 +65,10 @@ u32 spill_session(const u64 session[2]);
 struct spill_row *spill_at(u32 row);
 u32 spill_next(u32 from);
 
-/* Submits a save; *row_out its row in SPILL_PIECES.  ERR_FULL: one of that session is under way, no
- * row or writer room; ERR_LIMIT: no bytes under the cap or on the file system, its text says how
- * many and which limit.  Counted, nothing is kept of it. */
+/* Submits a save; *row_out its row in SPILL_PIECES.  Anchors on lines are the disk tier's: those
+ * that it has room for are kept, the newest first.  ERR_FULL: one of that session is under way, no
+ * row or writer room, no anchor is kept; ERR_LIMIT: no bytes under the cap or on the file system,
+ * its text says how many and which limit.  Counted, nothing is kept of it. */
 MUST_USE enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out);
 /* Moves saves on; after the writer's answers were handed to pieces and to spill_written. */
 void spill_pass(void);
