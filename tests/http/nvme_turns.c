@@ -352,6 +352,39 @@ TEST(K29_a_side_request_before_the_end_does_not_cost_the_conversation)
     last_down();
 }
 
+/* It bears the conversation's session and is no guest, as nothing is resident after a restart (a
+ * title asked for anew), or is one beside it in memory.  Gone on with, it is the conversation. */
+TEST(K29_one_short_answer_of_its_own_session_does_not_cost_the_conversation)
+{
+    static struct micro_ask side;
+    const u64 session[2] = { 13, 13 };
+    first_up(&(struct micro_setup){ .slot_count = 1 });
+    micro_prompt(&ask, 8 * G, 13, 6);
+    micro_run(&ask);
+    u64 rows = ask.id_count + ask.result.generated - 1;
+    micro_prompt(&side, G + 3, 14, 3);
+    side.session = 13;
+    for (u32 life = 0; life < 2; life++) {
+        side.ids[0] ^= life;                            /* not the one in memory again       */
+        micro_run(&side);
+        CHECK_EQ(side.result.source, SOURCE_COLD);
+        restart();
+        CHECK_EQ(spill_at(spill_session(session))->talk.length, rows);
+    }
+    micro_continue(&again, &ask, 5, 15);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    CHECK_EQ(again.result.cached, rows);
+    micro_equals_cold(&again);
+    micro_run(&side);
+    micro_continue(&side, &side, 5, 16);
+    micro_run(&side);
+    restart();
+    CHECK_EQ(spill_at(spill_session(session))->talk.length,
+             side.id_count + side.result.generated - 1);
+    last_down();
+}
+
 /* Two conversations take turns in one slot and the park holds neither. */
 TEST(K32_two_conversations_in_turn_come_back_from_disk_each_time)
 {

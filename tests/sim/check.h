@@ -54,6 +54,9 @@ struct sim_sum {
     u64 awaited, kept;              /* first turns after a planned restart; from where it ended   */
 };
 
+/* A record as a turn with an answer left it; where the first of them began, and how many since. */
+struct turned { u64 number, session, rows, start, answers; };
+
 /* Files of one model in the folder, as they were when it was closed last. */
 struct left {
     u32  pieces, talks;
@@ -76,7 +79,7 @@ static struct {
     u32  next_record;               /* the next one whose rows and anchors are compared           */
     struct { u32 ids[SIM_CTX + 64]; u64 count; } rows[SIM_ROWS_CAP];    /* ever served: a ring   */
     u64  rows_count;
-    struct { u64 number, rows; } turned[SIM_RECORDS];   /* records as a turn left them   */
+    struct turned turned[SIM_RECORDS];                  /* records as a turn left them            */
     struct micro_ask answered[SIM_ANSWERS];             /* turns that ended by themselves: a ring */
     u64  answered_count;
     u64  capped_number;             /* gates had been asked when a cap last changed               */
@@ -160,6 +163,13 @@ static void labels_of(const block_id *list, u64 rows, u32 *ids)
     }
 }
 
+/* One answer that began below half of a longer conversation of its session: a request beside it. */
+static bool beside(u32 record, u64 rows)
+{
+    return world.turned[record].answers == 1 && 2 * world.turned[record].start < rows &&
+           record_rows(record) < rows;
+}
+
 /* What a turn with an answer left: a record, and rows of its session that may be on disk. */
 static void keep_turned(const struct client *c, u64 rows)
 {
@@ -173,8 +183,25 @@ static void keep_turned(const struct client *c, u64 rows)
     }
     if (record == NONE) return;
     CHECK(record < SIM_RECORDS);
-    world.turned[record].number = record_at(record)->number;
-    world.turned[record].rows = rows;
+    struct turned *t = &world.turned[record], was = *t;
+    *t = (struct turned){ record_at(record)->number, c->session, rows, r->cached, 1 };
+    if (was.number != t->number || was.session != t->session || 2 * r->cached < was.rows) return;
+    t->start = was.start;
+    t->answers = was.answers + 1;
+}
+
+/* Another request of the session took the place of an entry that is awaited. */
+static void keep_awaited(const struct client *c)
+{
+    const struct turn_result *r = &c->ask.result;
+    u32 record = r->slot == NONE || r->slot == resident_guest_slot() ? NONE
+                                                                     : resident_record(r->slot);
+    for (u32 i = 0; i < SIM_CLIENTS && record != NONE; i++) {
+        struct client *o = &world.client[i];
+        u64 rows = o->awaited;
+        if (o == c || o->session != c->session || rows == 0) continue;
+        if (r->generated > 0 ? !beside(record, rows) : record_rows(record) >= rows) o->awaited = 0;
+    }
 }
 
 /* Ids the client never saw are known as such wherever the generation they stand in is. */

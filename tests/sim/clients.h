@@ -127,6 +127,7 @@ static void turn_over(struct client *c)
         world.sum.refused++;
     }
     if (r->slot != NONE && r->finish != FINISH_ERROR) check_turn(c);
+    keep_awaited(c);
     if (r->finish == FINISH_STOP || r->finish == FINISH_LENGTH)
         world.answered[world.answered_count++ % SIM_ANSWERS] = c->ask;
     if (!c->keep) return;

@@ -16,17 +16,19 @@ static bool is_whole(u32 record)
 }
 
 /* The one of its session that was used last, and may be written; a part that a turn left on the way
- * counts when it is no shorter. */
+ * counts when it is no shorter.  One answer beside a longer one is neither. */
 static bool is_newest(u32 record)
 {
     const struct record_row *mine = record_at(record);
+    u64 rows = record_rows(record);
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
         const struct record_row *row = record_at(r);
         bool one = (row->class == HOLD_LIVE || row->class == HOLD_PARK) && !row->guest &&
                    !row->tail;
-        if (r != record && one && record_session(r, mine->session) &&
-            (is_whole(r) || record_rows(r) >= record_rows(record)) &&
-            row->used_us >= mine->used_us) return false;
+        if (r == record || !one || !record_session(r, mine->session)) continue;
+        if (is_whole(r) && beside(record, record_rows(r))) return false;
+        bool over = is_whole(r) ? !beside(r, rows) : record_rows(r) >= rows;
+        if (over && row->used_us >= mine->used_us) return false;
     }
     return true;
 }
@@ -53,6 +55,7 @@ static void check_written(void)
         u32 talk = spill_session(row->session);
         CHECK(talk != NONE);
         const struct spill_row *t = spill_at(talk);
+        if (beside(r, t->talk.length)) continue;
         if (t->used_us > row->used_us) continue;        /* memory lost what came after            */
         if (t->used_us == 0 && t->talk.length > record_rows(r)) continue;   /* a part read back   */
         CHECK_EQ(t->talk.length, record_rows(r));

@@ -31,8 +31,12 @@ void kept_turn_over(u32 record, u64 start, bool answered, u64 now_us)
 {
     struct kept_row *k = kept_of(record);
     u64 rows = record_rows(record);
-    if (answered) k->whole_rows = rows;
-    else if (rows > start) k->whole_rows = 0;
+    if (answered) {
+        bool anew = k->answers == 0 || 2 * start < k->whole_rows;
+        if (anew) k->start = start;
+        k->answers = anew ? 1 : k->answers + 1;
+        k->whole_rows = rows;
+    } else if (rows > start) k->whole_rows = 0;
     k->saved_rows = MIN(k->saved_rows, start);  /* rows above were written anew               */
     k->turn_us = now_us;
 }
@@ -58,13 +62,30 @@ static bool whole(u32 record) { return kept_of(record)->whole_rows == record_row
 
 static bool later(u32 a, u32 b) { return record_at(a)->used_us > record_at(b)->used_us; }
 
+/* A whole record is one answer beside a conversation of so many rows. */
+static bool beside(u32 record, u64 rows)
+{
+    const struct kept_row *k = kept_of(record);
+    return k->answers == 1 && 2 * k->start < rows && record_rows(record) < rows;
+}
+
+/* An answered turn of the session left it. */
+static bool left_whole(u32 record, const u64 session[2])
+{
+    return record_session(record, session) && kept_writable(record) && whole(record) &&
+           kept_of(record)->turn_us > 0;
+}
+
 /* The record of a session that holds what its turns left, or NONE. */
 static u32 standing(const u64 session[2])
 {
     u32 best = NONE, part = NONE;
+    u64 longest = 0;
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1))
+        if (left_whole(r, session)) longest = MAX(longest, record_rows(r));
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
-        if (!record_session(r, session) || !kept_writable(r) || !whole(r)) continue;
-        if (kept_of(r)->turn_us > 0 && (best == NONE || later(r, best))) best = r;
+        if (!left_whole(r, session) || beside(r, longest)) continue;
+        if (best == NONE || later(r, best)) best = r;
     }
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
         if (!record_session(r, session) || !kept_writable(r) || whole(r)) continue;
@@ -83,6 +104,7 @@ bool kept_newest(u32 record)
     if (standing(mine->session) != record) return false;
     if (row == NONE) return true;
     const struct spill_row *there = spill_at(row);
-    return there->used_us <= mine->used_us &&
-           (whole(record) || there->talk.length <= record_rows(record));
+    u64 length = there->talk.length;
+    bool over = whole(record) ? !beside(record, length) : length <= record_rows(record);
+    return there->used_us <= mine->used_us && over;
 }

@@ -3,8 +3,10 @@
  *
  * Written is what the session's turns of this life left: the record on which a turn was answered
  * last, or a later one that a turn left on the way (cancelled while it read, failed, cut) when it
- * has no fewer rows.  The same holds against the entry on disk.  A record on which no turn of its
- * session ended (read back, then refused) is never written.  Engine thread. */
+ * has no fewer rows.  One answer alone, begun below half of a longer conversation of the session,
+ * is a request beside it (a title where nothing was resident) until it is gone on with.  The same
+ * holds against the entry on disk.  A record on which no turn of its session ended (read back, then
+ * refused) is never written.  Engine thread. */
 #ifndef NVME_KEPT_H
 #define NVME_KEPT_H
 
@@ -16,6 +18,8 @@ struct kept_row {
     u64 saved_rows, saved_us;
     u64 whole_rows;                     /* its rows as an answered turn left them, or 0       */
     u64 turn_us;                        /* end of its last turn in this life                  */
+    u64 start, answers;                 /* where its first answered turn began; how many, since */
+                                        /* one that began below half of what it was           */
     bool boot;                          /* it came back at the start and was not used yet     */
 };
 
