@@ -63,7 +63,6 @@ enum err tier_open(const struct tier_setup *setup, struct budget_graph *g)
 
 void tier_close(void)
 {
-    aside_protect(NONE);
     for (u32 slot = 0; slot < own.slot_count; slot++) resident_drop(slot);
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) record_drop(r);
     memset(&own, 0, sizeof own);
@@ -178,15 +177,17 @@ static void split(struct tier_hit *hit, const struct tier_prompt *prompt)
 
 enum err tier_place(struct tier_hit *hit, const struct tier_prompt *prompt, u64 now_us)
 {
+    u32 matched = hit->record;
+    u64 number = hit->number;
     aside_now(now_us);
-    aside_protect(hit->record);
+    aside_protect(matched);
     if (hit->victim != NONE) displace(hit->slot);
     hit->victim = NONE;
     if (hit->way == WAY_CUT) split(hit, prompt);
     enum err err = resident_place(hit, prompt, now_us);
     if (err != OK && aside_evict()) err = resident_place(hit, prompt, now_us);
     if (err != OK) resident_let_unit_go(hit);
-    aside_protect(NONE);                /* the slot holds all it needs of the matched record  */
+    aside_unprotect(matched, number);   /* the slot holds all it needs of the matched record  */
     tier_settle();
     if (err == OK) own.forget[hit->slot] = false;
     return err;

@@ -133,6 +133,7 @@ static enum err place(struct engine *e, struct turn_row *turn, struct wants_owne
     if (!wants_gross(hit->slot, wants_rows(e, turn)))
         return fail(ERR_MEMORY, "memory: the stash has no room for a guest of %llu rows",
                     (ull)wants_rows(e, turn));
+    (void)load_return(turn);            /* tier_place protects what it matched, and settles   */
     TRY(tier_place(hit, owner->prompt, owner->now_us));
     enum err err = fit_live(e, hit);
     if (err == OK) err = make_room(e, turn, owner);

@@ -118,7 +118,7 @@ static void finish(struct engine *e, u32 index)
     answer_over(e, turn);
     keep_ids(e, turn);
     if (turn->slot != NONE) leave_slot(e, turn, now_us);
-    else load_return(turn);
+    else if (load_return(turn)) tier_settle();
     fill_result(turn, rows, now_us);
     add_to_ledger(turn, now_us);
     e->counts.turns++;

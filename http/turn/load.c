@@ -156,6 +156,16 @@ void load_newest(struct engine *e, u64 deadline_us)
              (f64)(clock_us() - from_us) / 1e3);
 }
 
+/* What came is the turn's until it is placed or ends; what an earlier restore brought is not. */
+static void lend(struct turn_row *turn, const struct nvme_record *came)
+{
+    (void)load_return(turn);
+    turn->from_disk = *came;
+    turn->loaded = record_at(came->record)->number;
+    turn->lent = true;
+    aside_protect(came->record);
+}
+
 void load_pass(struct engine *e)
 {
     u64 now_us = clock_us();
@@ -164,25 +174,25 @@ void load_pass(struct engine *e)
     for (u32 i = turn_next(0); i != NONE; i = turn_next(i + 1)) {
         struct turn_row *turn = turn_at(i);
         if (turn->state != TURN_LOADING) continue;
-        enum nvme_state state = nvme_loaded(turn->load, now_us, &turn->from_disk);
+        struct nvme_record came;
+        enum nvme_state state = nvme_loaded(turn->load, now_us, &came);
         if (state == NVME_LOADING) continue;
         turn->load_us = now_us - turn->load_us;
-        if (state == NVME_FAILED) turn->disk_reason = TIER_FAILED_CHECK;
-        turn->loaded = state == NVME_LOADED ? record_at(turn->from_disk.record)->number : 0;
         turn->state = TURN_QUEUED;
         turn->asked = 0;
-        if (state == NVME_LOADED) aside_lend(turn->from_disk.record);
+        if (state == NVME_LOADED) lend(turn, &came);
+        else turn->disk_reason = TIER_FAILED_CHECK;
         tier_settle();
         e->moved = e->check = true;
     }
 }
 
-void load_return(const struct turn_row *turn)
+bool load_return(struct turn_row *turn)
 {
-    u32 record = turn->from_disk.record;
-    if (turn->loaded == 0 || !record_is(record, turn->loaded) || !aside_protected(record)) return;
-    aside_protect(NONE);
-    tier_settle();
+    if (!turn->lent) return false;
+    aside_unprotect(turn->from_disk.record, turn->loaded);
+    turn->lent = false;
+    return true;
 }
 
 bool load_busy(void)

@@ -65,6 +65,7 @@ struct turn_row {
     struct tier_hit hit;
     u32  load, loads;               /* LOADING: which restore; restores tried so far          */
     u64  loaded;                    /* number of the record that came of it, or 0             */
+    bool lent;                      /* that record is protected for this turn                 */
     struct nvme_record from_disk;   /* what came                                              */
     enum tier_reason disk_reason;   /* why the disk did not give more, or NONE                */
     u64  load_us;                   /* when it began; then how long it took                   */
@@ -172,8 +173,9 @@ bool load_start(struct engine *e, struct turn_row *turn, const struct tier_promp
 void load_plan(struct turn_row *turn, const struct tier_prompt *prompt);
 /* The disk's part in why no more was reused, into the turn's hit. */
 void load_reason(struct turn_row *turn);
-/* The turn ends and was not admitted: what was read for it is over unless its node holds it. */
-void load_return(const struct turn_row *turn);
+/* The turn is placed, or ends: what was read for it is not lent to it any more.  True: it was, and
+ * tier_settle drops it unless its node holds it. */
+bool load_return(struct turn_row *turn);
 void load_line(struct turn_row *turn, u64 pos);
 bool load_busy(void);               /* some turn runs                                         */
 /* Start: the conversation used last is read before the first request. */

@@ -214,7 +214,9 @@ TEST(the_protected_record_stays_when_all_others_go)
     aside_protect(first);
     CHECK(aside_evict() && !aside_evict());
     CHECK(record_count() == 1 && record_is(first, record_at(first)->number));
-    aside_protect(NONE);
+    aside_unprotect(first, record_at(first)->number + 1);       /* another of that row       */
+    CHECK(!aside_evict());
+    aside_unprotect(first, record_at(first)->number);
     CHECK(aside_evict() && record_count() == 0);
     house_close();
 }

@@ -6,11 +6,14 @@
 
 #include <string.h>
 
+enum { ASIDE_PROTECTED = 32 };          /* what restores brought for their turns; a match     */
+
 static struct {
     struct budget_graph *graph;
     u32 node[HOLD_COUNT];
     u64 half_life_us, now_us, entry_cap_bytes;
-    u32 protected;
+    struct { u32 record; u64 number; } protected[ASIDE_PROTECTED];  /* one may stand twice     */
+    u32 protected_count;
     struct aside_counts counts;
 } own;
 
@@ -70,7 +73,6 @@ void aside_open(struct budget_graph *g, u64 half_life_us, u64 store_entry_bytes)
     own.graph = g;
     own.half_life_us = half_life_us;
     own.entry_cap_bytes = store_entry_bytes;
-    own.protected = NONE;
     for (u32 c = 0; c < HOLD_COUNT; c++) own.node[c] = NONE;
     for (u32 i = 0; i < COUNT_OF(names); i++)
         own.node[names[i].class] = budget_graph_find(g, names[i].name);
@@ -146,17 +148,38 @@ f64 aside_density(u32 record)
     return aside_value(record) / (f64)MAX(freed, granule);
 }
 
-void aside_protect(u32 record) { own.protected = record; }
-bool aside_protected(u32 record) { return record != NONE && own.protected == record; }
-
-void aside_lend(u32 record)
+/* Its rank is taken by those behind it. */
+static void forget(u32 at)
 {
-    u32 node = own.node[record_at(record)->class];
-    aside_protect(record);
-    aside_settle();
-    budget_graph_refresh(own.graph);
-    for (u32 n = node; n != NONE; n = own.graph->node[n].parent)
-        own.graph->node[n].over = own.graph->node[n].used_bytes > own.graph->node[n].cap_bytes;
+    memmove(&own.protected[at], &own.protected[at + 1],
+            (--own.protected_count - at) * sizeof own.protected[0]);
+}
+
+void aside_protect(u32 record)
+{
+    if (record == NONE) return;
+    for (u32 i = own.protected_count; i-- > 0;)         /* cleared meanwhile                  */
+        if (!record_is(own.protected[i].record, own.protected[i].number)) forget(i);
+    if (own.protected_count == ASIDE_PROTECTED) forget(0);
+    own.protected[own.protected_count].record = record;
+    own.protected[own.protected_count++].number = record_at(record)->number;
+}
+
+void aside_unprotect(u32 record, u64 number)
+{
+    for (u32 i = own.protected_count; i-- > 0;) {
+        if (own.protected[i].record != record || own.protected[i].number != number) continue;
+        forget(i);
+        return;
+    }
+}
+
+bool aside_protected(u32 record)
+{
+    for (u32 i = 0; i < own.protected_count; i++)
+        if (own.protected[i].record == record &&
+            record_is(record, own.protected[i].number)) return true;
+    return false;
 }
 
 /* ------------------------------------------------------------------ settling */
@@ -189,6 +212,16 @@ static bool drop_least(enum holder class)
 
 bool aside_evict(void) { return drop_least(HOLD_COUNT); }
 
+/* What protected records hold beyond a cap stays until they are let go. */
+static void mark_over(void)
+{
+    budget_graph_refresh(own.graph);
+    for (u32 i = 0; i < COUNT_OF(aside_order); i++)
+        for (u32 n = own.node[aside_order[i]]; n != NONE; n = own.graph->node[n].parent)
+            if (own.graph->node[n].used_bytes > own.graph->node[n].cap_bytes)
+                own.graph->node[n].over = true;
+}
+
 /* What is charged to a class that may hold nothing more goes, least valuable first; a record whose
  * bytes others pay for frees nothing, so more than one may go.  Ends: each round drops one. */
 void aside_settle(void)
@@ -200,6 +233,7 @@ void aside_settle(void)
         while (!aside_room(aside_order[i], 0) &&
                aside_used(aside_order[i]) <= aside_cap(aside_order[i]))
             if (!drop_least(aside_order[i])) break;
+    if (own.protected_count > 0) mark_over();
 }
 
 /* ------------------------------------------------------------------ the budget's view */

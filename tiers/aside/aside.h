@@ -42,13 +42,14 @@ u64  aside_entry_cap(void);
 f64  aside_value(u32 record);
 f64  aside_density(u32 record);
 
-/* This record is not dropped by settling or yielding, nor offered to a gate, until another one or
- * NONE is named: the one that a request matched. */
+/* From now on the record (NONE: nothing) is not dropped by settling or yielding, nor offered to a
+ * gate, until aside_unprotect, once for each call: one that a request matched, or one that came
+ * from disk for a turn.  Where it is more than its node's cap may hold all others go, and the node
+ * is over until it is let go.  Of more than ASIDE_PROTECTED the one named first is let go. */
 void aside_protect(u32 record);
+/* By the number it had then: it may be gone, and its row another's. */
+void aside_unprotect(u32 record, u64 number);
 bool aside_protected(u32 record);
-/* The same for a record that came from disk for a turn and is more than its node's cap may hold:
- * the others go, and the node is over until the turn has taken what it needs. */
-void aside_lend(u32 record);
 
 /* Every node within its cap again, and all caches within theirs. */
 void aside_settle(void);
