@@ -144,6 +144,14 @@ static enum err place(struct engine *e, struct turn_row *turn, struct wants_owne
     return err;
 }
 
+/* What the hit names is still there: a restore that came to nothing may have taken it. */
+static bool stands(const struct tier_hit *hit)
+{
+    if (hit->way == WAY_COLD) return true;
+    if (!record_is(hit->record, hit->number)) return false;
+    return hit->unit.index == NONE || arena_slots_valid(state_sections_arena(), hit->unit);
+}
+
 /* Choose the start, make room, restore.  Fails only when the slot itself gets no rows. */
 static enum err start(struct engine *e, struct turn_row *turn)
 {
@@ -155,6 +163,11 @@ static enum err start(struct engine *e, struct turn_row *turn)
     replay_prompt(e, turn, &prompt, &owner.hit);
     if (owner.hit.slot == NONE) return OK;              /* waits: every slot is busy */
     if (load_start(e, turn, &prompt, &owner.hit)) return OK;
+    if (!stands(&owner.hit)) {
+        end_cut(&turn->replay.kept, 0);
+        replay_prompt(e, turn, &prompt, &owner.hit);
+        if (owner.hit.slot == NONE) return OK;
+    }
     enum err err = place(e, turn, &owner);
     if (err == ERR_MEMORY && owner.hit.guest) {         /* served like any other */
         prompt.no_guest = true;

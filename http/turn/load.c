@@ -35,6 +35,26 @@ static u64 idle_bytes(u32 keep)
     return sum;
 }
 
+/* Refused for bytes that others could give: not so when the I/O thread has no row for it. */
+static bool short_of(enum err err, const struct budget_plan *plan)
+{
+    return err == ERR_MEMORY && plan->refused && plan->refused_want != NONE &&
+           plan->grant[plan->refused_want].why != WHY_COMMIT;
+}
+
+/* The gate with the matched record protected; when nothing else aside pays, that one too, for what
+ * is restored starts later. */
+static enum err ask_gate(const struct engine *e, u64 number, const struct budget_want want[2],
+                         const struct tier_hit *hit, struct budget_plan *plan)
+{
+    aside_protect(hit->record);
+    enum err err = wants_gate(e, GATE_ADMIT, number, want, 2, hit, plan);
+    aside_unprotect(hit->record, hit->number);
+    if (!short_of(err, plan) || !record_is(hit->record, hit->number) ||
+        record_at(hit->record)->slot != NONE) return err;
+    return wants_gate(e, GATE_ADMIT, number, want, 2, hit, plan);
+}
+
 /* The gate, again with idle conversations displaced, oldest first, as long as they could pay: not
  * the matched one, and what was found is held, for their tails go where it stands.  Each round
  * empties a slot, so it ends. */
@@ -47,15 +67,19 @@ static enum err make_way(struct engine *e, u64 number, const struct budget_want 
     if (found->row != NONE) spill_at(found->row)->reads++;
     for (;;) {
         u32 idle = resident_oldest(hit->record, NONE);
-        err = wants_gate(e, GATE_ADMIT, number, want, 2, hit, &plan);
-        if (err != ERR_MEMORY || !plan.refused || idle == NONE) break;
+        err = ask_gate(e, number, want, hit, &plan);
+        if (!short_of(err, &plan) || idle == NONE) break;
         u64 lacks = plan.short_bytes + (plan.refused_want == 0 ? want[1].min_bytes : 0);
         if (idle_bytes(hit->record) < lacks) break;
-        u32 slot = record_at(idle)->slot;
+        u32 slot = record_at(idle)->slot, match = hit->record;
+        if (!record_is(match, hit->number)) match = NONE;
+        aside_protect(match);
         tier_displace(slot);
+        aside_unprotect(match, hit->number);
         slot_drop(slot);
         e->counts.evicted++;
     }
+    tier_settle();                      /* the matched record is not protected any more       */
     if (found->row != NONE) spill_at(found->row)->reads--;
     pieces_release(found->anchor);
     return err;

@@ -167,7 +167,8 @@ enum err wants_gate(const struct engine *e, enum budget_gate_kind kind, u64 turn
                     struct budget_plan *plan);
 
 /* load.c: a start on disk that is later than the hit's, and worth it, is read: the turn is LOADING
- * then and true.  Lines of its prefill that go to disk; one that was passed. */
+ * then and true.  False: what the hit names may have gone all the same.  Lines of its prefill that
+ * go to disk; one that was passed. */
 bool load_start(struct engine *e, struct turn_row *turn, const struct tier_prompt *prompt,
                 const struct tier_hit *hit);
 void load_plan(struct turn_row *turn, const struct tier_prompt *prompt);
