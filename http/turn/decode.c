@@ -83,7 +83,8 @@ static bool any_nan(const f32 *x, u32 count)
     return found != 0;
 }
 
-/* Nothing can be sampled, and whatever made it stands in the slot's rows: they go with the turn. */
+/* Nothing can be sampled, and whatever made it stands in the slot's rows: they go with the turn, on
+ * disk too. */
 static void no_numbers(struct engine *e, struct turn_row *turn)
 {
     u64 at = turn->prompt_count + turn->generated;
@@ -93,6 +94,7 @@ static void no_numbers(struct engine *e, struct turn_row *turn)
                         "turn ends here and its rows are dropped", (ull)at);
     log_line(LOG_LEVEL_ERROR, "turn %llu: %s", (ull)turn->number, err_last()->text);
     turn_lose(e, turn, err, true);
+    nvme_doubt(turn->number);
 }
 
 void decode_sample(struct engine *e, struct turn_row *turn, f32 *logits)

@@ -244,7 +244,8 @@ void load_reason(struct turn_row *turn)
 void load_line(struct turn_row *turn, u64 pos)
 {
     for (u32 i = 0; i < turn->lines.count; i++)
-        if (turn->lines.line[i] == pos) nvme_line(resident_record(turn->slot), pos);
+        if (turn->lines.line[i] == pos)
+            nvme_line(resident_record(turn->slot), pos, turn->number);
 }
 
 void load_drain(struct engine *e)

@@ -1,8 +1,9 @@
 /* tests/http/turn_nan.c - a NaN among a row's logits ends that turn and no other: its rows and
- * anchors are dropped, the reason is told and counted, the next turn starts cold and is exact. */
-#include "tests/micro.h"
+ * anchors are dropped, on disk too, the reason is told and counted, the next turn starts cold and
+ * is exact. */
+#include "tests/restarts.h"
 
-static struct micro_ask ask, next, side;
+static struct micro_ask side;
 
 /* The head's products from now until one is spoiled, and which of its rows is. */
 static u32 spoil_in, spoil_row;
@@ -45,17 +46,17 @@ TEST(a_nan_after_the_prompt_fails_the_turn_and_drops_its_rows_and_anchors)
 {
     open_engine(1);
     micro_prompt(&ask, 100, 1, 6);
-    next = ask;
+    again = ask;
     spoil_in = 1;
     micro_run(&ask);
     check_failed(&ask, 100);
     CHECK_EQ(ask.out_count, 0);
     CHECK_EQ(slot_row(0)->len, 0);
-    micro_run(&next);                       /* three lines were passed: none is there          */
-    CHECK_EQ(next.result.source, SOURCE_COLD);
-    CHECK_EQ(next.result.cached, 0);
-    CHECK_EQ(next.result.finish, FINISH_LENGTH);
-    micro_equals_cold(&next);
+    micro_run(&again);                      /* three lines were passed: none is there          */
+    CHECK_EQ(again.result.source, SOURCE_COLD);
+    CHECK_EQ(again.result.cached, 0);
+    CHECK_EQ(again.result.finish, FINISH_LENGTH);
+    micro_equals_cold(&again);
     micro_close();
 }
 
@@ -63,16 +64,16 @@ TEST(a_nan_in_decode_ends_its_turn_after_the_ids_that_were_numbers)
 {
     open_engine(1);
     micro_prompt(&ask, 70, 2, 12);
-    next = ask;
+    again = ask;
     spoil_in = 5;
     micro_run(&ask);
     check_failed(&ask, 74);
     CHECK_EQ(ask.out_count, 4);
-    micro_run(&next);
-    CHECK_EQ(next.result.source, SOURCE_COLD);
-    CHECK_EQ(next.out_count, 12);
-    CHECK(memcmp(next.out, ask.out, 4 * sizeof ask.out[0]) == 0);
-    micro_equals_cold(&next);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_COLD);
+    CHECK_EQ(again.out_count, 12);
+    CHECK(memcmp(again.out, ask.out, 4 * sizeof ask.out[0]) == 0);
+    micro_equals_cold(&again);
     micro_close();
 }
 
@@ -100,4 +101,74 @@ TEST(the_turn_beside_it_goes_on_exactly)
         micro_equals_cold(good);
         micro_close();
     }
+}
+
+/* A prompt that starts a session: its lines below the last user message go to disk on the way. */
+static void prompt_of_lines(struct micro_ask *a, u64 count, u64 seed)
+{
+    micro_prompt(a, count, seed, 6);
+    a->mark[0] = (struct turn_mark){ .pos = count - 5, .kind = MARK_USER };
+    a->mark_count = 1;
+}
+
+static u32 files_of_lines(void)
+{
+    struct file_list list;
+    u32 count = 0;
+    u64 hash[2];
+    enum format_kind kind;
+    CHECK_OK(file_list_open(nvme_folder(), &list));
+    while (file_list_next(&list)) count += format_name_parse(list.name, &kind, hash);
+    file_list_close(&list);
+    return count;
+}
+
+TEST(lines_that_went_to_disk_before_the_nan_go_with_the_turn)
+{
+    spoil_in = spoil_row = 0;
+    first_up(&(struct micro_setup){ .wrap = wrap });
+    prompt_of_lines(&ask, 6 * G + 9, 11);
+    again = ask;
+    spoil_in = 1;
+    micro_run(&ask);
+    check_failed(&ask, 6 * G + 9);
+    settle();
+    CHECK(disk_counts().lines_written > 0);
+    CHECK_EQ(pieces_counts().rows, 0);
+    CHECK_EQ(files_of_lines(), 0);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_COLD);
+    micro_equals_cold(&again);
+    last_down();
+}
+
+TEST(lines_that_other_turns_wrote_stay_on_disk)
+{
+    spoil_in = spoil_row = 0;
+    first_up(&(struct micro_setup){ .slot_count = 2, .wrap = wrap });
+    prompt_of_lines(&ask, 4 * G + 9, 12);
+    micro_run(&ask);
+    settle();
+    u32 rows = pieces_counts().rows;
+    CHECK(rows > 4 && files_of_lines() == rows);
+    u64 lines = disk_counts().lines_written;
+    for (u32 i = 0; i < 2; i++) {           /* what is read twice is written                   */
+        prompt_of_lines(&side, 8 * G + 9, 13);
+        memcpy(side.ids, ask.ids, ask.id_count * sizeof *ask.ids);
+        spoil_in = 3;                       /* two ids of its answer are numbers               */
+        micro_run(&side);
+        CHECK(side.result.nan && side.out_count == 2 && side.result.cached >= 4 * G);
+    }
+    settle();
+    CHECK(disk_counts().lines_written > lines);
+    CHECK_EQ(pieces_counts().rows, rows);
+    CHECK_EQ(files_of_lines(), rows);
+    tier_clear(NULL);
+    again = ask;
+    again.session = 14;
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_DISK);
+    CHECK_EQ(again.result.cached, 4 * G);
+    micro_equals_cold(&again);
+    last_down();
 }

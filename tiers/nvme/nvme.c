@@ -296,7 +296,7 @@ void nvme_plan(const struct tier_prompt *prompt, u64 start, u64 last_user_pos,
     disk_plan(&p, (u64)clock_wall_s(), out);
 }
 
-void nvme_line(u32 record, u64 pos)
+void nvme_line(u32 record, u64 pos, u64 turn)
 {
     u32 count;
     u64 rows;
@@ -308,9 +308,16 @@ void nvme_line(u32 record, u64 pos)
     if (record_at(record)->slot != NONE) state_freeze(record_at(record)->slot, pos);
     const u64 *session = record_at(record)->session;
     struct transfer_rows from = { record_blocks(record, &count, &rows), pos,
-                                  { session[0], session[1] } };
+                                  { session[0], session[1] }, (u32)turn };
     ASSERT(pos <= rows);
     disk_line(&from, list.row[at].unit, (u64)clock_wall_s());
+}
+
+void nvme_doubt(u64 turn)
+{
+    if (!own.on) return;
+    pieces_doubt((u32)turn);
+    spill_check();
 }
 
 void nvme_turn_over(u32 record, u64 start, bool answered, u64 now_us)

@@ -67,8 +67,12 @@ void nvme_distrust(const u64 name[2]);
 /* The prompt goes on from `start`: counted, and the lines that get an anchor. */
 void nvme_plan(const struct tier_prompt *prompt, u64 start, u64 last_user_pos,
                struct count_plan *out);
-/* The slot's record has passed a planned line and has an anchor there. */
-void nvme_line(u32 record, u64 pos);
+/* The slot's record has passed a planned line and has an anchor there; `turn` is the number of the
+ * turn on whose way that was. */
+void nvme_line(u32 record, u64 pos, u64 turn);
+/* What that turn computed is not to be trusted: all that went to disk on its way goes, with what
+ * stands on it. */
+void nvme_doubt(u64 turn);
 /* A turn that began at `start` is over: what it wrote is not on disk yet.  `answered`: it wrote at
  * least one token of an answer. */
 void nvme_turn_over(u32 record, u64 start, bool answered, u64 now_us);

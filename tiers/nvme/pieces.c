@@ -224,6 +224,12 @@ void pieces_doom(u32 piece)
     doom_above();
 }
 
+void pieces_doubt(u32 turn)
+{
+    for (u32 i = pieces_next(0); i != NONE && turn != 0; i = pieces_next(i + 1))
+        if (own.row[i].turn == turn && !own.row[i].doomed) pieces_doom(i);
+}
+
 void pieces_drop(u32 piece)
 {
     struct piece_row *r = pieces_row(piece);
@@ -269,6 +275,7 @@ enum err pieces_write(const struct writer_ask *ask, u64 now_s, u32 *piece_out)
     struct piece_row value = {
         .lo = ask->lo, .hi = ask->hi, .kind = (u8)ask->piece, .state = PIECE_WRITING,
         .bytes = format_bytes(state_shape(), ask->piece, ask->lo, ask->hi), .used_s = now_s,
+        .turn = ask->turn,
     };
     memcpy(value.name, ask->hash, sizeof value.name);
     memcpy(value.below, ask->below, sizeof value.below);

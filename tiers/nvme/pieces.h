@@ -37,7 +37,8 @@ struct piece_row {
     u8  doomed;                         /* goes when its write is answered                    */
     u8  linked;                         /* counted among users and bytes                      */
     u8  marks;                          /* bits of enum piece_mark                            */
-    u8  reserved[7];                    /* 0                                                  */
+    u8  reserved[3];                    /* 0                                                  */
+    u32 turn;                           /* of this life, on whose way it was written, or 0    */
 };
 static_assert(sizeof(struct piece_row) == 128, "16,384 rows are counted on it");
 
@@ -94,6 +95,9 @@ void pieces_hit(u32 piece, u64 now_s);
  * what is doomed (spill_check), then pieces_reap removes what nobody uses, reads or writes. */
 void pieces_doom(u32 piece);
 void pieces_reap(void);
+/* The same for all that went to disk on the way of a turn (writer_ask.turn): its rows are not
+ * trusted. */
+void pieces_doubt(u32 turn);
 /* Dooms one piece that nobody uses, and reaps; chunks below that lose their last user go too. */
 void pieces_drop(u32 piece);
 /* Drops line anchors, the least valuable first, until disk_bytes + need <= cap; false: could not.

@@ -85,7 +85,7 @@ static enum err put_rows(const struct transfer_rows *rows, const u64 (*lines)[2]
                          enum format_kind kind, u64 lo, u64 hi, bool always, u64 now_s, u32 *out)
 {
     struct writer_ask ask = { .kind = WRITER_PIECE, .piece = kind, .always = always, .lo = lo,
-                              .hi = hi };
+                              .hi = hi, .turn = rows->turn };
     u32 piece;
     memcpy(ask.session, rows->session, sizeof ask.session);
     ask.block = rows->block + lo / state_shape()->block_rows;
@@ -131,7 +131,7 @@ enum err transfer_anchor(const struct transfer_rows *rows, const u64 (*lines)[2]
     u64 g = state_shape()->grid_rows, lo = ALIGN_DOWN(pos - 1, g);
     ASSERT(pos > 0 && pos <= rows->rows);
     struct writer_ask ask = { .kind = WRITER_PIECE, .piece = FORMAT_ANCHOR, .always = always,
-                              .lo = lo, .hi = pos, .unit = unit,
+                              .lo = lo, .hi = pos, .unit = unit, .turn = rows->turn,
                               .session = { rows->session[0], rows->session[1] } };
     ask.keys = gather(rows, lo, pos);
     below_of(lines, lo, ask.below);

@@ -12,6 +12,7 @@ struct transfer_rows {                  /* a record's, or a part of one         
     const block_id *block;              /* [ceil(rows / B)], labels filled                    */
     u64 rows;
     u64 session[2];                     /* whose turn writes them                             */
+    u32 turn;                           /* its number while it runs; 0: it is over            */
 };
 
 u64 transfer_table_bytes(const struct state_shape *shape, u64 ctx_rows);

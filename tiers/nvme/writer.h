@@ -37,6 +37,7 @@ struct writer_ask {
     enum format_kind piece;
     u64 hash[2], below[2], sums[2], session[2];
     u64 lo, hi;
+    u32 turn;                           /* on whose way it is written, or 0: for pieces_doubt */
     const u64 *keys;                    /* [hi - lo], copied                                  */
     const block_id *block;              /* chunk, tail: blocks of rows [lo, hi)               */
     unit_id unit;                       /* anchor                                             */
