@@ -4,8 +4,9 @@
  * one kv head: `rows` x `heads` queries.  For every tile of B keys its K and V are packed like a
  * weight once, then scores and weighted values are products (product.h) of all queries that see the
  * tile.  A row whose last visible key lies in the tile is computed alone with its own `live` count;
- * terms past it are +0 in both factors, whatever memory holds.  A task of one row (decode) packs
- * nothing: `attn_step`.  Order and combination: ops.h, spec models 15. */
+ * terms past it are +0 in both factors, whatever memory holds.  With tiles of rows (AMX) those
+ * whose last keys lie in one tile of 16 share all but the block of 32 that holds them.  A task of
+ * one row (decode) packs nothing: `attn_step`.  Order and combination: ops.h, spec models 15. */
 #ifndef MODEL_CPU_ATTN_H
 #define MODEL_CPU_ATTN_H
 
@@ -221,28 +222,71 @@ static void attn_keep(const struct attn_work *w, u32 lo, u32 hi, u32 d, const f3
     }
 }
 
-/* Queries [lo, hi) of the task against the packed tile, of which each sees keys [blind, live). */
-static void attn_tile(const struct ops_attn *p, const struct attn_work *w, u32 lo, u32 hi,
-                      u32 blind, u32 live, bool first, bool reference)
+/* Queries [lo, hi) of a task, and the keys of a tile they see: [blind, live), and one more with
+ * every `each` queries, those of a row. */
+struct attn_seen { u32 lo, hi, blind, live, each; };
+
+/* Rows that end in one tile of so many keys go together.  Not worth it in vector registers: a row's
+ * own block then begins and ends in memory (512 rows from 0: 5 % slower with AVX-512). */
+#ifdef VEC_AMX
+enum { ATTN_TOGETHER = LEVEL_COLUMNS };
+#else
+enum { ATTN_TOGETHER = 1 };
+#endif
+
+/* Weights times V, to `out`.  Whole blocks of 32 keys that all rows see are one product; the block
+ * that holds a row's last key is that row's own, with its own count of terms, and goes on from the
+ * sums so far.  A common block would not do: a weight of +0 times a value of a later row is -0 or
+ * NaN where the order has +0. */
+static void attn_weighted(const struct ops_attn *p, const struct attn_work *w,
+                          const struct attn_seen *q, f32 *out, bool reference)
 {
-    u32 d = p->d, keys = p->block_rows;
+    u32 count = q->hi - q->lo, whole = (q->live - 1) / LEVEL_BLOCK;
+    struct product_strip v = {
+        .x = w->s + (u64)q->lo * w->s_stride, .x_stride = w->s_stride, .w = w->v_pack,
+        .tile_bytes = w->v_bytes, .y = out + (u64)q->lo * p->d, .y_stride = p->d, .rows = count,
+        .columns = p->d, .live = q->live, .k = p->block_rows, .wide = reference,
+    };
+    if (count <= q->each) {
+        product_run(&v);
+        return;
+    }
+    if (whole > 0) {
+        v.live = v.k = whole * LEVEL_BLOCK;
+        product_run(&v);
+        v.resume = true;
+    }
+    v.x += whole * LEVEL_BLOCK;
+    v.w += whole * LEVEL_TILE * (reference ? sizeof(f32) : sizeof(bf16));
+    v.k = p->block_rows - whole * LEVEL_BLOCK;
+    v.rows = q->each;
+    for (u32 i = 0; i < count; i += q->each) {
+        v.live = q->live + i / q->each - whole * LEVEL_BLOCK;
+        product_run(&v);
+        v.x += q->each * v.x_stride;
+        v.y += q->each * v.y_stride;
+    }
+}
+
+/* Queries against the packed tile.  Scores of keys that one row of them sees and another does not
+ * are computed for both: attn_weights puts the other's out. */
+static void attn_tile(const struct ops_attn *p, const struct attn_work *w,
+                      const struct attn_seen *q, bool first, bool reference)
+{
+    u32 d = p->d, lo = q->lo, count = q->hi - lo;
     f32 scale = maths_root_scale(d);
     f32 *out = first ? w->acc : w->tile;
     product_run(&(struct product_strip){
         .x = w->q + (u64)lo * d, .x_stride = d, .w = w->k_pack, .tile_bytes = w->k_bytes,
-        .y = w->s + (u64)lo * w->s_stride, .y_stride = w->s_stride,
-        .rows = hi - lo, .columns = live, .live = d, .k = d, .wide = reference,
+        .y = w->s + (u64)lo * w->s_stride, .y_stride = w->s_stride, .rows = count,
+        .columns = q->live + (count - 1) / q->each, .live = d, .k = d, .wide = reference,
     });
-    f32 m[hi - lo], l[hi - lo];
-    for (u32 i = lo; i < hi; i++)
-        attn_weights(w->s + (u64)i * w->s_stride, w->e, blind, live, keys, w->s_stride, scale,
-                     &m[i - lo], &l[i - lo], reference);
-    product_run(&(struct product_strip){
-        .x = w->s + (u64)lo * w->s_stride, .x_stride = w->s_stride,
-        .w = w->v_pack, .tile_bytes = w->v_bytes, .y = out + (u64)lo * d, .y_stride = d,
-        .rows = hi - lo, .columns = d, .live = live, .k = keys, .wide = reference,
-    });
-    attn_keep(w, lo, hi, d, m, l, first);
+    f32 m[count], l[count];
+    for (u32 i = 0; i < count; i++)
+        attn_weights(w->s + (u64)(lo + i) * w->s_stride, w->e, q->blind, q->live + i / q->each,
+                     p->block_rows, w->s_stride, scale, &m[i], &l[i], reference);
+    attn_weighted(p, w, q, out, reference);
+    attn_keep(w, lo, q->hi, d, m, l, first);
 }
 
 /* ---- one row: K transposed a strip at a time in L1, V read where it lies --------------------- */
@@ -406,10 +450,15 @@ static void level_attn(const struct ops_attn *p, const struct ops_span *span, u3
             continue;
         }
         attn_pack(p, span, group, first, last, &w, reference);
-        for (; r < rows && from + r + 1 < first + keys; r++)
-            attn_tile(p, &w, r * heads, (r + 1) * heads, blind, (u32)(from + r + 1 - first),
+        for (u32 n; r < rows && from + r + 1 < first + keys; r += n) {
+            u32 live = (u32)(from + r + 1 - first);
+            n = MIN(MIN(rows - r, keys - live), ATTN_TOGETHER - (live - 1) % ATTN_TOGETHER);
+            attn_tile(p, &w, &(struct attn_seen){ r * heads, (r + n) * heads, blind, live, heads },
                       first == 0, reference);
-        if (r < rows) attn_tile(p, &w, r * heads, rows * heads, blind, keys, first == 0, reference);
+        }
+        if (r < rows)
+            attn_tile(p, &w, &(struct attn_seen){ r * heads, rows * heads, blind, keys,
+                                                  (rows - r) * heads }, first == 0, reference);
     }
     for (u32 r = 0; r < rows; r++)
         for (u32 h = 0; h < heads; h++) {
@@ -435,7 +484,8 @@ static void level_attn_part(const struct ops_attn *p, const struct ops_span *spa
         attn_step(p, span, group, first, first + live - 1, &w, w.acc, w.m, w.l);
     } else {
         attn_pack(p, span, group, first, first + live - 1, &w, reference);
-        attn_tile(p, &w, 0, heads, first == 0 ? p->blind : 0, live, true, reference);
+        attn_tile(p, &w, &(struct attn_seen){ 0, heads, first == 0 ? p->blind : 0, live, heads },
+                  true, reference);
     }
     for (u32 h = 0; h < heads; h++, part += 2 + d) {
         part[0] = w.m[h];

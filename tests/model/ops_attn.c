@@ -9,6 +9,7 @@ struct attn_case {
     u32 rows, nh, nkv, d, rot, block_rows;      /* rows: of each sequence                      */
     u32 lag;                            /* rows the second sequence is behind                  */
     u32 blind;                          /* 1: a zero row before the first, seen by none        */
+    bool wild;                          /* some values of V are infinite or no numbers         */
     bool reference;
     f32 *qg, *k, *v, *q_scale, *k_scale, *inv_freq;
     struct output { f32 *q, *y; u8 *blocks[SPANS]; } want, got;
@@ -88,6 +89,8 @@ static void run_batch(const struct ops *ops, const struct attn_case *c, struct o
         u64 bytes = (u64)(span[s].hi - span[s].lo) * nh * d * 4;
         memcpy(o->q + to, q + from, bytes);
         memcpy(o->y + to, y + from, bytes);
+        for (u64 i = 0; c->wild && i < bytes / 4; i++)      /* a NaN is any NaN                */
+            if (o->y[to + i] != o->y[to + i]) o->y[to + i] = maths_float(0x7fc00000u);
     }
     free(qg), free(q), free(k), free(v), free(y), free(work);
 }
@@ -149,6 +152,9 @@ static void make_case(struct attn_case *c)
     c->qg = random_values(rows * c->nh * 2 * c->d, 2.0f, c->reference);
     c->k = random_values(rows * c->nkv * c->d, 1.0f, c->reference);
     c->v = random_values(rows * c->nkv * c->d, 1.0f, c->reference);
+    for (u32 t = 5; c->wild && t < rows; t += 1 + random_u32() % 40)
+        c->v[(u64)t * c->nkv * c->d + random_u32() % (c->nkv * c->d)] =
+            maths_float(t % 2 ? 0x7f800000u : 0xffc00000u);
     c->q_scale = random_values(c->d, 2.0f, true);
     c->k_scale = random_values(c->d, 1.0f, true);
     c->inv_freq = zeroed(c->d * sizeof(f32));
@@ -209,6 +215,15 @@ TEST(attention_of_a_draft_head_never_sees_the_zero_row)
                                    .block_rows = 16, .lag = 7, .blind = 1 });
     check_case((struct attn_case){ .rows = 30, .nh = 4, .nkv = 2, .d = 40, .rot = 8,
                                    .block_rows = 4, .blind = 1, .reference = true });
+}
+
+/* Rows that share a block of keys still see their own keys only: +0 times a later value is no +0. */
+TEST(a_value_that_is_no_number_reaches_no_row_before_it)
+{
+    check_case((struct attn_case){ .rows = 150, .nh = 4, .nkv = 1, .d = 64, .rot = 16,
+                                   .block_rows = 128, .lag = 9, .wild = true });
+    check_case((struct attn_case){ .rows = 75, .nh = 12, .nkv = 1, .d = 40, .rot = 8,
+                                   .block_rows = 64, .wild = true });
 }
 
 /* The rows behind a zero row are those of a sequence that begins with them: the same keys, one
