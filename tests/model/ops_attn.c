@@ -217,7 +217,7 @@ TEST(attention_of_a_draft_head_never_sees_the_zero_row)
                                    .block_rows = 4, .blind = 1, .reference = true });
 }
 
-/* Rows that share a block of keys still see their own keys only: +0 times a later value is no +0. */
+/* Rows that share keys of a block see their own only: +0 times a later value is no +0. */
 TEST(a_value_that_is_no_number_reaches_no_row_before_it)
 {
     check_case((struct attn_case){ .rows = 150, .nh = 4, .nkv = 1, .d = 64, .rot = 16,
