@@ -2,7 +2,8 @@
  *
  * A turn is the chat request a client would send, so templates, sampling and caching are the
  * server's: the second turn of a chat forwards only what is new.  Ctrl-C cancels the answer that is
- * under way, as a client that hangs up would; a second one before it ends kills the program. */
+ * under way, as a client that hangs up would; a second one before it ends kills the program.  A
+ * terminal gets the answer by `screen`: what would act on it is shown. */
 #include "http/cli/run.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include "arena/heap.h"
 #include "http/chat/reply.h"
 #include "http/cli/line.h"
+#include "http/cli/screen.h"
 #include "http/cli/start.h"
 #include "http/turn/engine.h"
 
@@ -131,11 +133,11 @@ static void show_events(struct answer *a)
         if (e->len == 0) continue;
         if (e->kind == TOOLS_REASONING) {
             text_put(&a->reasoning, text, e->len);
-            fwrite(text, 1, e->len, stderr);
+            screen_put(stderr, text, e->len);
         } else if (e->kind == TOOLS_CONTENT) {
             if (a->content.len == 0 && a->reasoning.len > 0) fputs("\n\n", stderr);
             text_put(&a->content, text, e->len);
-            fwrite(text, 1, e->len, stdout);
+            screen_put(stdout, text, e->len);
         }
     }
     if (a->events.count > 0) fflush(stdout);
@@ -188,7 +190,8 @@ static enum err finish(struct answer *a)
     if (result->finish == FINISH_ERROR) return fail(result->error, "%s", result->error_text);
     if (run.o->json) {
         reply_end(&a->reply, result);
-        printf("%.*s\n", (int)a->reply.out.len, a->reply.out.data);
+        screen_put(stdout, a->reply.out.data, a->reply.out.len);
+        fputc('\n', stdout);
         return a->reply.error;
     }
     TRY(tools_finish(a->tools, &a->events));

@@ -3,7 +3,7 @@
 # Ctrl-C drops a line or cancels an answer and the chat goes on; Ctrl-D ends it.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 exec /usr/bin/python3 - <<'PYTHON'
-import os, pty, re, select, shutil, signal, subprocess, sys, tempfile, time
+import json, os, pty, re, select, shutil, signal, subprocess, sys, tempfile, time, tty
 sys.path.insert(0, "tests")
 from serving import BINARY, Report
 
@@ -125,6 +125,66 @@ os.read(p.stdout.fileno() if select.select([p.stdout], [], [], 0)[0] else p.stde
 p.send_signal(signal.SIGINT)
 out, err = p.communicate(timeout=60)
 t.check(p.returncode == 1 and b"cancelled" in err, f"-p: exit 1 and the reason: {p.returncode} {err[-200:]!r}")
+shutil.rmtree(folder)
+
+# a random model that writes control characters: a pipe gets them, a terminal sees them named
+folder = tempfile.mkdtemp(prefix="holdfast-run-")
+made = subprocess.run([BINARY, "tiny", folder, "--seed", "3", "--hidden", "64"], capture_output=True, text=True)
+t.check(made.returncode == 0, f"tiny: {made.stderr}")
+
+
+def acts(c):
+    return c < " " and c not in "\n\t" or "\x7f" <= c <= "\x9f" or c in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+def escaped(text):
+    return "".join(f"\\u{ord(c):04x}" if acts(c) else c for c in text)
+
+
+def answer(seed, where, more=()):
+    """Standard output and errors of one answer, `where` of the two on terminals of their own."""
+    ends, fds = [], []
+    for name in ("stdout", "stderr"):
+        back, front = pty.openpty() if name in where else os.pipe()
+        if name in where:
+            tty.setraw(front)                                   # else \n becomes \r\n
+        ends.append(front)
+        fds.append(back)
+    p = subprocess.Popen([BINARY, "run", "-m", folder, "--ctx", "2048", "--max-tokens", "600", "--seed", str(seed), "-p", "hello", *more],
+                         stdout=ends[0], stderr=ends[1], stdin=subprocess.DEVNULL, env=ENV)
+    for fd in ends:
+        os.close(fd)
+    got, open_fds = {fd: b"" for fd in fds}, set(fds)
+    while open_fds:
+        for fd in select.select(list(open_fds), [], [], 60)[0]:
+            try:
+                data = os.read(fd, 65536)
+            except OSError:                                     # the other end of a terminal closed
+                data = b""
+            got[fd] += data
+            if not data:
+                open_fds.discard(fd)
+    t.check(p.wait(60) == 0, f"exit {p.returncode}")
+    for fd in fds:
+        os.close(fd)
+    return [got[fd].decode() for fd in fds]
+
+
+for seed in range(1, 40):                                       # one that writes ESC, and some thought
+    plain = answer(seed, ())
+    if "\x1b" in plain[0] and any(map(acts, plain[1])):
+        break
+t.check("\x1b" in plain[0], "a pipe gets ESC as the model wrote it")
+both = answer(seed, ("stdout", "stderr"))
+t.check(both[0] == escaped(plain[0]), f"a terminal gets the answer escaped: {both[0]!r}")
+thought = re.sub(r"\rreading [^\r]*|\r\x1b\[K", "", both[1])      # the program's own
+t.check(thought == escaped(plain[1]), f"and the reasoning: {thought!r} {plain[1]!r}")
+half = answer(seed, ("stderr",))
+t.check(half[0] == plain[0], "an answer into a pipe is whole though errors go to a terminal")
+json_text = answer(seed, ("stdout",), ["--json"])[0]
+t.check(not any(map(acts, json_text)), f"--json on a terminal: {json_text!r}")
+t.check(json.loads(json_text)["choices"][0]["message"]["content"] is not None, "is still JSON")
+t.check(json.loads(json_text)["choices"] == json.loads(answer(seed, (), ["--json"])[0])["choices"], "with the same strings")
 shutil.rmtree(folder)
 sys.exit(t.close())
 PYTHON
