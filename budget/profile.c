@@ -64,7 +64,7 @@ static const struct profile_key keys[] = {
           "compute threads; 0 = one a core"),
     WORD("backend", "model", backend, "auto|cpu|cuda", "auto", "what computes"),
     TEXT("arithmetic", "model", arithmetic, "WORD", "auto",
-         "auto, f32 (reference, slow), bf16, or q8_0=bf16|int8 (other formats: bf16)"),
+         "auto, bf16, int8 (GGUF's blocks), or per format, q4_k=int8; f32: reference, slow"),
     SWITCH("pack-cache", "model", pack_cache,
            "keep the packed weights as a file in the cache folder, and map it at the next start"),
     WORD("draft", "model", draft, "off|mtp|lookup|auto", "auto",

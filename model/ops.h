@@ -25,7 +25,12 @@
  * int8(x, w), w in Q8_0: in each block b of 32 terms w_i = d_w q_w_i (the file's f16 and bytes) and
  *   m = max |x_i|, d_x = m / 127, q_x_i = x_i (1 / d_x) rounded to the nearest integer, ties to
  *   even; d_x = 0 or not finite: q_x_i = 0.  d_x stays f32.  s = +0; for b in order:
- *   s = s + (f32)(sum_i q_x_i q_w_i, exact) * (d_x d_w).  A NaN or infinity in x gives NaN. */
+ *   s = s + (f32)(sum_i q_x_i q_w_i, exact) * (d_x d_w).  A NaN or infinity in x gives NaN.
+ * int8(x, w), w in codes c_i of Q4_0, Q4_K, Q5_K, Q6_K, where --arithmetic asks for it: w_i =
+ *   scale_h (c_i - z) - least with z = 8, 0, 0, 32, two halves h of a block in Q6_K, one elsewhere,
+ *   least in Q4_K and Q5_K; scale_h, least as the file's block makes them in f32 (quant.h).  For b
+ *   in order: for h: s = fma((f32)(sum_i q_x_i (c_i - z), exact), d_x scale_h, s); where there is a
+ *   least: s = fma(-(d_x (f32)sum_i q_x_i), least, s). */
 #ifndef MODEL_OPS_H
 #define MODEL_OPS_H
 
@@ -46,8 +51,20 @@ enum ops_source {
     OPS_SOURCE_COUNT
 };
 
-/* Words of --arithmetic: each format's own; R(x) = x and F32 everywhere; BF16 of every format. */
-enum ops_arithmetic { OPS_AUTO, OPS_REFERENCE, OPS_EXPANDED };
+/* Words of --arithmetic: each format's own (Q8_0 by integers, the others as BF16); R(x) = x and F32
+ * everywhere; else bits of the formats that take the other of the two: BF16 of all, integers of all
+ * that have them. */
+enum ops_arithmetic {
+    OPS_AUTO = 0, OPS_REFERENCE = 1,
+    OPS_EXPANDED = 1 << OPS_Q8_0,
+    OPS_INTEGERS = 1 << OPS_Q4_0 | 1 << OPS_Q4_K | 1 << OPS_Q5_K | 1 << OPS_Q6_K,
+};
+
+static inline bool ops_by_integers(enum ops_arithmetic arithmetic, enum ops_source type)
+{
+    if (arithmetic == OPS_REFERENCE || type < OPS_Q8_0) return false;
+    return ((u32)arithmetic >> type & 1) != (type == OPS_Q8_0);
+}
 
 /* Heads that a file holds in tiled order and the model reads grouped: index i >= first is element
  * (i - first) % dim of head h = (i - first) / dim, which the file has as head
@@ -74,7 +91,8 @@ static inline u32 ops_heads_from(const struct ops_heads *o, u32 i)
 
 /* Rows [0, n) x [0, k) row-major as the file holds them.  FP8_BLOCK: e4m3 codes with `scale`
  * [ceil(n/128), ceil(k/128)] of BF16 or F32; a value is e4m3(code) * scale, then R.  GGUF blocks:
- * the block's value in f32 (model/cpu/quant.h), then R; Q8_0 by default by the integer rule. */
+ * the block's value in f32 (model/cpu/quant.h), then R; Q8_0 by default by the integer rule, others
+ * where asked. */
 struct ops_pack_source {
     const u8       *data;
     enum ops_source type;
@@ -86,6 +104,12 @@ struct ops_pack_source {
 
 /* Where a view's rows are inside a block (model/state.h). */
 struct ops_strip { u64 offset_bytes; u32 row_bytes; };
+
+/* The id of two parts of a model: the larger of 1 and 2, and all bits above. */
+static inline u32 ops_arithmetic_both(u32 a, u32 b)
+{
+    return MAX(a & 3, b & 3) | ((a | b) & ~3u);
+}
 
 struct ops_product {            /* y[r, j] = order32(x[r, :], W[j, :]), r < rows, j < n; or int8 */
     const struct ops_matrix *w;
@@ -151,7 +175,7 @@ struct ops {
     const char *name;           /* "cpu"                                                      */
     const char *level;          /* "scalar", "avx2", "avx512", "amx", "neon"                  */
     u32  arithmetic_id;         /* tied to bits by a test; part of files' fingerprint; of the
-                                 * model when its formats are known: the largest of them      */
+                                 * model when its formats are known: ops_arithmetic_both      */
     bool row_invariant;
     bool reference;             /* f32 reference mode: R(x) = x, stores F32                   */
     u32  act_bytes, store_bytes;

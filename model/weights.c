@@ -280,7 +280,7 @@ u32 weights_arithmetic(const struct ops *ops)
     u32 id = ops->arithmetic_id;
     for (u32 i = 0; i < table.count; i++)
         if (table.row[i].what.form == FORM_MATRIX)
-            id = MAX(id, ops->arithmetic_of(source_of(table.row[i].source->type)));
+            id = ops_arithmetic_both(id, ops->arithmetic_of(source_of(table.row[i].source->type)));
     return id;
 }
 

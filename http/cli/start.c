@@ -82,36 +82,49 @@ static enum err plan_ctx(void)
     return OK;
 }
 
-/* A word, or FORMAT=WORD for formats of weight files, parted by commas.  Only Q8_0 has two: int8,
- * which is auto, and bf16.  `f32` is the whole model's. */
+/* Of one format, or of all where `format` is OPS_SOURCE_COUNT; false: it has no such arithmetic. */
+static bool arithmetic_word(struct text_span word, u32 format, u32 *bits)
+{
+    bool whole = format == OPS_SOURCE_COUNT, plain = text_span_is(word, "auto");
+    bool narrow = text_span_is(word, "bf16"), integers = text_span_is(word, "int8");
+    u32 own = whole ? OPS_EXPANDED | OPS_INTEGERS : format < OPS_Q8_0 ? 0 : 1u << format;
+    if (!plain && !narrow && !(integers && own != 0)) return false;
+    *bits &= ~own;
+    if (narrow) *bits |= own & OPS_EXPANDED;
+    if (integers) *bits |= own & OPS_INTEGERS;
+    return true;
+}
+
+/* A word, or FORMAT=WORD for formats of weight files, parted by commas; a later word of a format
+ * holds.  bf16 and int8 are the two that GGUF's block formats have; `f32` is the whole model's. */
 static enum err arithmetic_of(const char *text, enum ops_arithmetic *out)
 {
-    static const char *const formats[] = { "bf16", "f16", "f32", "fp8", "q8_0", "q4_0", "q4_k",
-                                           "q5_k", "q6_k" };
-    static const char q8_0[] = "q8_0";
-    *out = OPS_AUTO;
+    static const char *const formats[OPS_SOURCE_COUNT] = {
+        [OPS_BF16] = "bf16", [OPS_F16] = "f16", [OPS_F32] = "f32", [OPS_FP8_BLOCK] = "fp8",
+        [OPS_Q8_0] = "q8_0", [OPS_Q4_0] = "q4_0", [OPS_Q4_K] = "q4_k", [OPS_Q5_K] = "q5_k",
+        [OPS_Q6_K] = "q6_k",
+    };
+    u32 bits = OPS_AUTO;
+    *out = OPS_REFERENCE;
+    if (strcmp(text, "f32") == 0) return OK;
     for (const char *at = text, *end; ; at = end + 1) {
         end = strchrnul(at, ',');
-        struct text_span word = { at, (u64)(end - at) }, format = { q8_0, strlen(q8_0) };
+        struct text_span word = { at, (u64)(end - at) }, format = { at, 0 };
         const char *equal = memchr(at, '=', word.len);
-        u32 k = 0;
+        u32 k = OPS_SOURCE_COUNT;
         if (equal != NULL) {
-            format = (struct text_span){ at, (u64)(equal - at) };
+            format.len = (u64)(equal - at);
             word = (struct text_span){ equal + 1, (u64)(end - equal - 1) };
+            for (k = 0; k < OPS_SOURCE_COUNT && !text_span_is(format, formats[k]); k++) {}
         }
-        while (k < COUNT_OF(formats) && !text_span_is(format, formats[k])) k++;
-        bool whole = equal == NULL, q8 = text_span_is(format, q8_0), first = at == text;
-        bool wide = whole && first && text_span_is(word, "f32");
-        bool narrow = text_span_is(word, "bf16");
-        bool own = text_span_is(word, "auto") || (q8 && text_span_is(word, "int8"));
-        if (k == COUNT_OF(formats) || (!narrow && !wide && !own) || (*out == OPS_REFERENCE))
-            return fail(ERR_USAGE, "--arithmetic %s: \"%.*s\" is not auto, bf16, int8 (q8_0 only), "
-                        "f32 (alone), or FORMAT=WORD for one of bf16, f16, f32, fp8, q8_0, q4_0, "
-                        "q4_k, q5_k, q6_k", text, (int)(end - at), at);
-        if (wide) *out = OPS_REFERENCE;
-        else if (q8) *out = narrow ? OPS_EXPANDED : OPS_AUTO;
-        if (*end == 0) return OK;
+        if ((equal != NULL && k == OPS_SOURCE_COUNT) || !arithmetic_word(word, k, &bits))
+            return fail(ERR_USAGE, "--arithmetic %s: \"%.*s\" is not auto, bf16, int8, f32 "
+                        "(alone), or FORMAT=WORD: bf16 or int8 of q8_0, q4_0, q4_k, q5_k, q6_k, "
+                        "bf16 of bf16, f16, f32, fp8", text, (int)(end - at), at);
+        if (*end == 0) break;
     }
+    *out = (enum ops_arithmetic)bits;
+    return OK;
 }
 
 enum err start_setup(const struct profile_row *p, struct model_setup *out)

@@ -114,12 +114,13 @@ static void amx_int8_open(u32 rows)
 }
 
 /* Columns of tiles [tile_lo, tile_hi) of rows [lo, hi), in tiles of equal rows; the last begins
- * earlier where they do not come out even, and computes some rows again. */
+ * earlier where they do not come out even, and computes some rows again.  Few rows and codes of 4
+ * to 6 bits go by VNNI. */
 static void amx_int8_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi)
 {
     _Alignas(64) u8 out[TILE_BYTES];
     u32 n = p->w->n, first = tile_lo * LEVEL_COLUMNS, tiles = (hi - lo + TILE_ROWS - 1) / TILE_ROWS;
-    if (hi - lo < AMX_INT8_LEAST) {
+    if (hi - lo < AMX_INT8_LEAST || p->w->format != OPS_Q8_0) {
         vnni_product(p, lo, hi, tile_lo, tile_hi);
         return;
     }

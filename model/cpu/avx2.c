@@ -20,12 +20,12 @@
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #endif
-#include "model/cpu/int8.h"
+#include "model/cpu/codes.h"
 #include "model/cpu/vector.h"
 
 const struct cpu_level avx2_level = {
     .name = "avx2", VECTOR_LEVEL, .product = level_product, .probe = level_probe,
-    .int8_ready = level_int8_ready, .int8_product = level_int8_product,
+    .int8_ready = level_int8_ready, .int8_product = codes_or_int8,
 };
 
 #if defined(__clang__)

@@ -16,6 +16,7 @@
 
 enum {
     ID_BF16 = 1, ID_INT8 = 2,           /* numbers a test ties to bits; change with any bit    */
+    ID_CODES = 4,                       /* of Q4_0 by integers; doubled for the next format    */
     ID_REFERENCE = 1001,
     PACKING_ID = 2,                     /* of the layouts of pack.h and format.h               */
     HEAD_DIM_CAP = 1024,                /* row buffers of a head stand on the stack            */
@@ -38,7 +39,8 @@ enum {
 
 static struct cpu {
     const struct cpu_level *level;      /* NULL: closed                                        */
-    bool reference, int8;
+    bool reference;
+    enum ops_arithmetic arithmetic;
     const struct cpu_level *integer;    /* whose integer arithmetic serves                     */
     bool ready, ready_int8;             /* what the last product left in its work memory       */
 } cpu;
@@ -109,7 +111,9 @@ static enum ops_source kept_as(const struct ops_pack_source *source)
 
 static u32 cpu_arithmetic_of(enum ops_source type)
 {
-    return cpu.reference ? ID_REFERENCE : cpu.int8 && type == OPS_Q8_0 ? ID_INT8 : ID_BF16;
+    if (cpu.reference) return ID_REFERENCE;
+    if (!ops_by_integers(cpu.arithmetic, type)) return ID_BF16;
+    return type == OPS_Q8_0 ? ID_INT8 : ID_BF16 | ID_CODES << (type - OPS_Q4_0);
 }
 
 static u64 cpu_pack_bytes(const struct ops_pack_source *source)
@@ -125,7 +129,7 @@ static void cpu_packed(const struct ops_pack_source *source, const u8 *at, struc
     enum ops_source format = kept_as(source);
     *out = (struct ops_matrix){
         .packed = at, .packed_bytes = cpu_pack_bytes(source), .n = source->n, .k = source->k,
-        .format = format, .int8 = cpu.int8 && format == OPS_Q8_0,
+        .format = format, .int8 = ops_by_integers(cpu.arithmetic, format),
         .cols = format_cols(source, format),
     };
 }
@@ -150,7 +154,8 @@ static u64 plain_bytes(u32 rows, u32 k)
 
 static u64 cpu_product_work_bytes(u32 rows, u32 k)
 {
-    return MAX(plain_bytes(rows, k), cpu.int8 ? level_int8_bytes(rows, k) : 0);
+    return MAX(plain_bytes(rows, k),
+               cpu.reference || cpu.arithmetic == OPS_EXPANDED ? 0 : level_int8_bytes(rows, k));
 }
 
 static void ready_task(const void *owner, u32 task, u32 worker)
@@ -648,7 +653,7 @@ enum err cpu_open(struct ops *out, u32 threads, const char *level, enum ops_arit
         return fail(ERR_UNSUPPORTED, "level \"%s\": not one of scalar, avx2, avx512, amx, neon, or "
                     "not on this machine", level);
     TRY(threads_open(threads));
-    cpu = (struct cpu){ .level = chosen, .reference = reference, .int8 = arithmetic == OPS_AUTO,
+    cpu = (struct cpu){ .level = chosen, .reference = reference, .arithmetic = arithmetic,
                         .integer = integer_of(chosen) };
     *out = (struct ops){
         .name = "cpu", .level = chosen->name,

@@ -144,34 +144,45 @@ void format_pack(const struct ops_pack_source *source, enum ops_source format, u
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static u32 code_at(enum ops_source format, const u8 *tile, u32 c, u32 t)
+i32 format_code(enum ops_source format, const u8 *tile, u32 c, u32 t)
 {
     u32 low = (u32)tile[t / 8 * LINE + c * 4 + t % 4] >> format_low_bit(t) % 8 & 15u, word;
-    if (format != OPS_Q5_K && format != OPS_Q6_K) return low;
+    if (format == OPS_Q8_0) return (i8)tile[t / 4 * LINE + c * 4 + t % 4];
+    if (format == OPS_Q4_0) return (i32)low - 8;
+    if (format == OPS_Q4_K) return (i32)low;
     u32 width = format == OPS_Q6_K ? 2 : 1, line = t * width / LEVEL_BLOCK;
     memcpy(&word, tile + LOW_BYTES + line * LINE + c * 4, 4);
-    return low | (word >> format_high_bit(t, width) & (width == 2 ? 3u : 1u)) << 4;
+    u32 high = word >> format_high_bit(t, width) & (width == 2 ? 3u : 1u);
+    return (i32)(low | high << 4) - (format == OPS_Q6_K ? 32 : 0);
+}
+
+struct format_scales format_scales(const struct ops_matrix *w, const u8 *strip, u32 c, u32 block)
+{
+    u32 part, scale, least;
+    const u8 *head = format_head(w, strip, block, &part);
+    f32 d = maths_from_f16(half_bits(head + (w->format == OPS_Q6_K ? Q6_D : 0) + 2 * c));
+    struct format_scales s = { { d, d }, 0.0f };
+    if (w->format == OPS_Q6_K)
+        for (u32 i = 0; i < 2; i++)
+            s.half[i] = d * (f32)(i8)head[(part * 2 + i) * LEVEL_COLUMNS + c];
+    if (w->format == OPS_Q4_K || w->format == OPS_Q5_K) {
+        quant_scale(head + K_SCALES + c, LEVEL_COLUMNS, part, &scale, &least);
+        s.half[0] = s.half[1] = d * (f32)scale;
+        s.least = maths_from_f16(half_bits(head + 32 + 2 * c)) * (f32)least;
+    }
+    return s;
 }
 
 f32 format_value(const struct ops_matrix *w, const u8 *strip, u32 c, u32 t)
 {
-    u32 part, scale, least, block = t / LEVEL_BLOCK, at = t % LEVEL_BLOCK;
-    const u8 *tile = format_tile(w, strip, block), *head = format_head(w, strip, block, &part);
+    u32 part, block = t / LEVEL_BLOCK, at = t % LEVEL_BLOCK;
+    const u8 *tile = format_tile(w, strip, block);
     if (w->format == OPS_FP8_BLOCK) {
         f32 edge;
-        memcpy(&edge, head, sizeof edge);
+        memcpy(&edge, format_head(w, strip, block, &part), sizeof edge);
         return maths_from_e4m3(tile[at * LEVEL_COLUMNS + c]) * edge;
     }
-    u32 code = code_at(w->format == OPS_Q8_0 ? OPS_Q4_0 : w->format, tile, c, at);
-    f32 d = maths_from_f16(half_bits(head + (w->format == OPS_Q6_K ? Q6_D : 0) + 2 * c));
-    switch (w->format) {
-    case OPS_Q8_0: return d * (f32)(i8)tile[at / 4 * LINE + c * 4 + at % 4];
-    case OPS_Q4_0: return d * (f32)((i32)code - 8);
-    case OPS_Q6_K:
-        return d * (f32)(i8)head[(part * 2 + at / 16) * LEVEL_COLUMNS + c] * (f32)((i32)code - 32);
-    default: break;
-    }
-    quant_scale(head + K_SCALES + c, LEVEL_COLUMNS, part, &scale, &least);
-    f32 base = maths_from_f16(half_bits(head + 32 + 2 * c)) * (f32)least;
-    return d * (f32)scale * (f32)code - base;
+    struct format_scales s = format_scales(w, strip, c, block);
+    f32 value = s.half[at / 16] * (f32)format_code(w->format, tile, c, at);
+    return w->format == OPS_Q4_K || w->format == OPS_Q5_K ? value - s.least : value;
 }

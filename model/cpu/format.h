@@ -65,6 +65,14 @@ struct ops_heads format_cols(const struct ops_pack_source *source, enum ops_sour
 /* Packs strip `tile` of a source that format_of keeps. */
 void format_pack(const struct ops_pack_source *source, enum ops_source format, u8 *strip, u32 tile);
 
+/* Scales of column c in a block: of its two halves, and what is taken off; f32, as values have
+ * them.  Not of FP8_BLOCK. */
+struct format_scales { f32 half[2], least; };
+struct format_scales format_scales(const struct ops_matrix *w, const u8 *strip, u32 c, u32 block);
+
+/* The number that term t of column c of a tile of GGUF's stands for, before its scale. */
+i32 format_code(enum ops_source format, const u8 *tile, u32 c, u32 t);
+
 /* The value of term t of column c of a strip, in f32 before R: the readable twin of expand.h. */
 f32 format_value(const struct ops_matrix *w, const u8 *strip, u32 c, u32 t);
 

@@ -223,7 +223,7 @@ static VEC_LOOP void level_int8_ready(const struct ops_product *p, u32 lo, u32 h
     u64 blocks = p->w->k / LEVEL_BLOCK;
     for (u64 b = lo * blocks; b < hi * blocks; b++) {
         const f32 *x = (const f32 *)p->x + b * LEVEL_BLOCK;
-        i32 most = 0, sum = 0, q[LEVEL_BLOCK];
+        i32 most = 0, half[2] = { 0, 0 }, q[LEVEL_BLOCK];
         for (u32 i = 0; i < LEVEL_BLOCK; i++) {
             i32 bits = (i32)(maths_bits(x[i]) & 0x7fffffffu);
             most = MAX(most, bits);
@@ -231,13 +231,17 @@ static VEC_LOOP void level_int8_ready(const struct ops_product *p, u32 lo, u32 h
         f32 d = maths_float((u32)most) / 127.0f;
         bool none = d == 0.0f || most >= 0x7f800000;
         f32 inverse = none ? 0.0f : 1.0f / d;
-        for (u32 i = 0; i < LEVEL_BLOCK; i++) {
+        for (u32 i = 0; i < LEVEL_BLOCK; i++)
             q[i] = none ? 0 : (i32)((x[i] * inverse + LEVEL_RINT) - LEVEL_RINT);
-            sum += q[i];
-        }
+        for (u32 i = 0; i < LEVEL_BLOCK / 2; i++) half[0] += q[i];
+        for (u32 i = LEVEL_BLOCK / 2; i < LEVEL_BLOCK; i++) half[1] += q[i];
         for (u32 i = 0; i < LEVEL_BLOCK; i++) to.q[b * LEVEL_BLOCK + i] = (i8)q[i];
         to.d[b] = d;
-        to.sum[b] = -128 * sum;
+        to.sum[b] = -128 * (half[0] + half[1]);
+        to.eighth[b] = -8 * (half[0] + half[1]);
+        to.half[2 * b] = -32 * half[0];
+        to.half[2 * b + 1] = -32 * half[1];
+        to.least[b] = -(d * (f32)(half[0] + half[1]));
     }
 }
 

@@ -34,24 +34,32 @@ struct level_parts {
     f32 *sum;
 };
 
-/* Activations of the integer arithmetic in p->work, rows one after another: k is whole blocks. */
+/* Activations of the integer arithmetic in p->work, rows one after another: k is whole blocks.
+ * Sums of q begin where weights that are stored with an offset ask for it. */
 struct level_int8 {
     i8  *q;                                 /* [rows, k]                                       */
     f32 *d;                                 /* [rows, k / 32]                                  */
-    i32 *sum;                               /* [rows, k / 32] of q, times -128: where sums of
-                                             * products with weights + 128 begin               */
+    i32 *sum;                               /* [rows, k / 32] of q, times -128: weights + 128  */
+    i32 *eighth;                            /* times -8: codes of Q4_0                         */
+    i32 *half;                              /* [rows, k / 16] times -32: codes of Q6_K         */
+    f32 *least;                             /* [rows, k / 32] of q, times -d: what Q4_K and
+                                             * Q5_K take off                                   */
 };
 
 static inline u64 level_int8_bytes(u64 rows, u64 k)
 {
-    return ALIGN_UP(rows * k, 64) + 2 * ALIGN_UP(rows * k / LEVEL_BLOCK * 4, 64);
+    return ALIGN_UP(rows * k, 64) + 6 * ALIGN_UP(rows * k / LEVEL_BLOCK * 4, 64);
 }
 
 static inline struct level_int8 level_int8_at(const struct ops_product *p)
 {
-    u64 bytes = (u64)p->rows * p->w->k, scales = ALIGN_UP(bytes / LEVEL_BLOCK * 4, 64);
+    u64 bytes = (u64)p->rows * p->w->k, each = ALIGN_UP(bytes / LEVEL_BLOCK * 4, 64);
     u8 *d = (u8 *)p->work + ALIGN_UP(bytes, 64);
-    return (struct level_int8){ p->work, (f32 *)(void *)d, (i32 *)(void *)(d + scales) };
+    return (struct level_int8){
+        .q = p->work, .d = (f32 *)(void *)d, .sum = (i32 *)(void *)(d + each),
+        .eighth = (i32 *)(void *)(d + 2 * each), .least = (f32 *)(void *)(d + 3 * each),
+        .half = (i32 *)(void *)(d + 4 * each),
+    };
 }
 
 struct cpu_level {

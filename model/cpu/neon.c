@@ -13,11 +13,11 @@
 #include "model/cpu/quant.h"
 #include "model/maths.h"
 
-#include "model/cpu/int8.h"
+#include "model/cpu/codes.h"
 #include "model/cpu/vector.h"
 
 const struct cpu_level neon_level = {
     .name = "neon", VECTOR_LEVEL, .product = level_product, .probe = level_probe,
-    .int8_ready = level_int8_ready, .int8_product = level_int8_product,
+    .int8_ready = level_int8_ready, .int8_product = codes_or_int8,
 };
 #endif

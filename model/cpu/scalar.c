@@ -121,33 +121,48 @@ static void scalar_int8_ready(const struct ops_product *p, u32 lo, u32 hi)
         for (u32 i = 0; i < LEVEL_BLOCK; i++) {
             q[i] = none ? 0 : (i8)((x[i] * inverse + LEVEL_RINT) - LEVEL_RINT);
             sum += q[i];
+            if (i == LEVEL_BLOCK / 2 - 1) to.half[2 * b] = -32 * sum;
         }
         to.d[b] = d;
         to.sum[b] = -128 * sum;
+        to.eighth[b] = -8 * sum;
+        to.half[2 * b + 1] = -32 * sum - to.half[2 * b];
+        to.least[b] = -(d * (f32)sum);
     }
+}
+
+/* One block's step of int8 (ops.h): q, d and least of the row's block b; column c of a strip. */
+static f32 int8_step(const struct ops_matrix *w, const u8 *strip, u32 c, u32 b, const i8 *q, f32 d,
+                     f32 least, f32 s)
+{
+    const u8 *tile = format_tile(w, strip, b);
+    struct format_scales scale = format_scales(w, strip, c, b);
+    i32 sum[2] = { 0, 0 };
+    for (u32 t = 0; t < LEVEL_BLOCK; t++)
+        sum[t / 16] += q[t] * format_code(w->format, tile, c, t);
+    if (w->format == OPS_Q8_0) return s + (f32)(sum[0] + sum[1]) * (d * scale.half[0]);
+    if (w->format == OPS_Q6_K) {
+        s = HF_FMA((f32)sum[0], d * scale.half[0], s);
+        return HF_FMA((f32)sum[1], d * scale.half[1], s);
+    }
+    s = HF_FMA((f32)(sum[0] + sum[1]), d * scale.half[0], s);
+    return w->format == OPS_Q4_0 ? s : HF_FMA(least, scale.least, s);
 }
 
 static void scalar_int8_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo,
                                 u32 tile_hi)
 {
     struct level_int8 x = level_int8_at(p);
-    u32 n = p->w->n, blocks = p->w->k / LEVEL_BLOCK, part;
+    u32 n = p->w->n, blocks = p->w->k / LEVEL_BLOCK;
     for (u32 j = tile_lo * LEVEL_COLUMNS; j < MIN(tile_hi * LEVEL_COLUMNS, n); j++) {
         u64 strip_bytes = format_strip_bytes(p->w->format, p->w->k);
         const u8 *strip = p->w->packed + j / LEVEL_COLUMNS * strip_bytes;
         u32 c = j % LEVEL_COLUMNS;
         for (u32 r = lo; r < hi; r++) {
             f32 s = 0.0f;
-            for (u32 b = 0; b < blocks; b++) {
-                const i8 *tile = (const i8 *)format_tile(p->w, strip, b);
-                const u8 *d = format_head(p->w, strip, b, &part) + 2 * c;
-                const i8 *q = x.q + ((u64)r * blocks + b) * LEVEL_BLOCK;
-                i32 sum = 0;
-                for (u32 t = 0; t < LEVEL_BLOCK; t++)
-                    sum += q[t] * tile[t / 4 * LEVEL_COLUMNS * 4 + c * 4 + t % 4];
-                f32 scale = x.d[(u64)r * blocks + b] * maths_from_f16((u16)(d[0] | d[1] << 8));
-                s = s + (f32)sum * scale;
-            }
+            for (u64 b = 0, at = (u64)r * blocks; b < blocks; b++, at++)
+                s = int8_step(p->w, strip, c, (u32)b, x.q + at * LEVEL_BLOCK, x.d[at],
+                              x.least[at], s);
             ((f32 *)p->y)[(u64)r * n + j] = p->y_f32 ? s : rounded(s, false);
         }
     }

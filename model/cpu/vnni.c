@@ -22,7 +22,7 @@
 #endif
 #define VEC_AVX512
 #define INT8_VNNI
-#include "model/cpu/int8.h"
+#include "model/cpu/codes.h"
 
 void vnni_ready(const struct ops_product *p, u32 lo, u32 hi)
 {
@@ -31,7 +31,7 @@ void vnni_ready(const struct ops_product *p, u32 lo, u32 hi)
 
 void vnni_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi)
 {
-    level_int8_product(p, lo, hi, tile_lo, tile_hi);
+    codes_or_int8(p, lo, hi, tile_lo, tile_hi);
 }
 
 #if defined(__clang__)

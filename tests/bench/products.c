@@ -176,16 +176,20 @@ static void bench_level(const struct ops *ops)
     bench_rows(ops, 1024);
 }
 
-static void bench_formats(const struct ops *ops)
+static void bench_types(const struct ops *ops, u32 lo, u32 hi)
 {
     static const u32 rows[] = { 1, 2, 4, 8, 64, 512 };
     if (strcmp(ops->level, "scalar") == 0) return;
     clock_of = ops->thread_count == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-    for (u32 type = OPS_FP8_BLOCK; type <= OPS_Q6_K; type++)
+    for (u32 type = lo; type <= hi; type++)
         for (u32 i = 0; i < COUNT_OF(rows); i++) bench_format(ops, type, 2304, 1024, rows[i]);
 }
 
-static void each_wanted(u32 threads_most, void (*bench)(const struct ops *ops))
+static void bench_formats(const struct ops *ops) { bench_types(ops, OPS_FP8_BLOCK, OPS_Q6_K); }
+static void bench_codes(const struct ops *ops) { bench_types(ops, OPS_Q4_0, OPS_Q6_K); }
+
+static void each_wanted(u32 threads_most, enum ops_arithmetic arithmetic,
+                        void (*bench)(const struct ops *ops))
 {
     const char *only = getenv("BENCH_LEVEL"), *threads = getenv("BENCH_THREADS"), *level;
     u32 first = threads ? (u32)atoi(threads) : 1, last = threads ? first : threads_most;
@@ -193,13 +197,14 @@ static void each_wanted(u32 threads_most, void (*bench)(const struct ops *ops))
         for (u32 t = first; t <= last && cpu_has_level(level); t++) {
             struct ops ops;
             if (only && strcmp(only, level) != 0) continue;
-            CHECK_OK(cpu_open(&ops, t, level, OPS_AUTO));
+            CHECK_OK(cpu_open(&ops, t, level, arithmetic));
             bench(&ops);
             cpu_close();
         }
 }
 
 /* Q8_0 by the integer arithmetic; expanded it costs what Q4_0 does. */
-TEST(speed_of_every_format) { each_wanted(1, bench_formats); }
+TEST(speed_of_every_format) { each_wanted(1, OPS_AUTO, bench_formats); }
+TEST(speed_of_codes_by_integers) { each_wanted(1, OPS_INTEGERS, bench_codes); }
 
-TEST(speed_of_every_level) { each_wanted(2, bench_level); }
+TEST(speed_of_every_level) { each_wanted(2, OPS_AUTO, bench_level); }

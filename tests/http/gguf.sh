@@ -71,7 +71,7 @@ def refused(what, code, word, *flags):
 
 
 refused("an unknown template is named", 1, "--template", "--model", models + "/rand-qwen35-tiny-q8_0.gguf", "--ctx", "2048")
-refused("int8 is Q8_0's alone", 2, "q4_0=int8", "--model", models + "/rand-qwen35-tiny-q8_0.gguf", "--arithmetic", "q4_0=int8")
+refused("bf16 files have no int8", 2, "bf16=int8", "--model", models + "/rand-qwen35-tiny-q8_0.gguf", "--arithmetic", "bf16=int8")
 refused("another file is refused", 1, ".gguf", "--model", "README.md")
 data = open(models + "/rand-qwen35-tiny-bf16.gguf", "rb").read()
 cut = "build/models/cut.gguf"

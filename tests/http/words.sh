@@ -33,10 +33,10 @@ if cat "$T/err" "$T/out" | grep -q '^The stash'; then ok; else bad "reasoning en
 check "run without any prompt is bad usage" 2 "" "standard input is empty" "$H" run
 check "the version is one line" 0 "^holdfast [0-9]" "" "$H" --version
 check "bench names an arithmetic that isn't here" 2 "" "arithmetic foo" "$H" bench --arithmetic foo
-for words in "q8_0=int4" "q4_k=int8" "f32,q8_0=bf16" "q9=bf16" "bf16,," "q8_0="; do
+for words in "q8_0=int4" "fp8=int8" "f32,q8_0=bf16" "q9=bf16" "bf16,," "q8_0="; do
     check "--arithmetic $words is refused by name" 2 "" "arithmetic $words" "$H" bench --arithmetic "$words"
 done
-for words in auto int8 bf16 q8_0=bf16 bf16,q8_0=int8 q4_k=bf16,q8_0=auto; do
+for words in auto int8 bf16 q8_0=bf16 bf16,q8_0=int8 q4_k=bf16,q8_0=auto q4_k=int8,q6_k=int8 int8,q4_0=bf16; do
     check "--arithmetic $words is taken" 1 "" "nowhere" "$H" run -m "$T/nowhere" -p x --arithmetic "$words"
 done
 check "run on a missing folder names it" 1 "" "nowhere" "$H" run -m "$T/nowhere" -p x

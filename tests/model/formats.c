@@ -116,6 +116,14 @@ TEST(q8_0_files_expanded)
 {
     check(file_of("q8_0", "build/golden/default", "Q8_0"), OPS_EXPANDED);
 }
+TEST(q4_0_files_as_integers)
+{
+    check(file_of("q4_0", "build/golden/default", "Q4_0"), OPS_INTEGERS);
+}
+TEST(files_of_q4_k_q5_k_q6_k_as_integers)
+{
+    check(file_of("mix", "build/golden/gguf-wide", "MIX --wide"), OPS_INTEGERS);
+}
 TEST(q4_0_files) { check(file_of("q4_0", "build/golden/default", "Q4_0"), OPS_AUTO); }
 TEST(files_of_q4_k_q5_k_q6_k)
 {

@@ -142,15 +142,24 @@ TEST(split_files_are_one_model)
 }
 
 /* Activations of eight bits a block: further from the numbers than BF16, by this much. */
-TEST(integer_products_of_q8_0_files_stay_near_the_oracle)
+static void check_integers(const char *name, const char *source, const char *kind)
 {
-    const char *folder = make_case("q8_0", "build/golden/default", "Q8_0");
+    const char *folder = make_case(name, source, kind);
     char file[128];
     snprintf(file, sizeof file, "%s.gguf", folder);
-    run(file, OPS_AUTO, &other);
+    run(file, OPS_EXPANDED, &base);
+    run(file, OPS_INTEGERS, &other);
     f64 noise, apart = oracle_apart(folder, other.logits, &noise);
-    printf("q8_0 as integers: max %.3g (the oracle's own in BF16 %.3g)\n", apart, noise);
+    printf("%s as integers: max %.3g (the oracle's own in BF16 %.3g)\n", name, apart, noise);
+    CHECK(memcmp(base.logits, other.logits, sizeof base.logits) != 0);
     CHECK(apart > 0 && apart <= fmax(0.2, 3 * noise));
+}
+
+TEST(integer_products_stay_near_the_oracle)
+{
+    check_integers("q8_0", "build/golden/default", "Q8_0");
+    check_integers("q4_0", "build/golden/default", "Q4_0");
+    check_integers("mix", "build/golden/gguf-wide", "MIX --wide");
 }
 
 TEST(f16_files_are_their_decoded_numbers) { check_case("f16", "build/golden/default", "F16"); }

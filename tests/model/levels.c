@@ -1,6 +1,6 @@
 /* levels.c - every level of this machine has the same bits: prompts in every format, and products.
  *
- * 200 random prompts, 25 of each arithmetic and format, in random chunks with 1 and 2 threads:
+ * 300 random prompts, 25 of each arithmetic and format, in random chunks with 1 and 2 threads:
  * logits of every row, sections and stored rows by hash.  Level scalar takes every eighth, short
  * ones.  Products: every number of rows that changes a kernel's path, over values of many decades,
  * subnormals, -0, blocks of zeros, and sums within an ulp of 2^-126.
@@ -25,6 +25,8 @@ static const struct {
     { "q8_0-int8", OPS_Q8_0, OPS_AUTO },    { "q8_0-bf16", OPS_Q8_0, OPS_EXPANDED },
     { "q4_0", OPS_Q4_0, OPS_AUTO },         { "q4_k", OPS_Q4_K, OPS_AUTO },
     { "q5_k", OPS_Q5_K, OPS_AUTO },         { "q6_k", OPS_Q6_K, OPS_AUTO },
+    { "q4_0-int8", OPS_Q4_0, OPS_INTEGERS },    { "q4_k-int8", OPS_Q4_K, OPS_INTEGERS },
+    { "q5_k-int8", OPS_Q5_K, OPS_INTEGERS },    { "q6_k-int8", OPS_Q6_K, OPS_INTEGERS },
 };
 
 /* ---- golden ---------------------------------------------------------------------------------- */

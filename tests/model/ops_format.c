@@ -192,7 +192,7 @@ static void keeps_size(const struct ops *ops, void *owner)
     CHECK_EQ(ops->pack_bytes(&fp8), 256 * 1024 + 256 / 16 * 64);    /* scales a strip, 8 x 4 B */
 }
 
-TEST(a_packed_matrix_has_the_size_of_its_blocks) { each_backend(false, keeps_size, NULL); }
+TEST(a_packed_matrix_has_the_size_of_its_blocks) { each_backend(OPS_AUTO, keeps_size, NULL); }
 
 /* A NaN in a scale reaches its column, and no other. */
 static void nan_column(const struct ops *ops, void *owner)
@@ -215,23 +215,81 @@ TEST(a_nan_scale_makes_its_column_nan_at_every_level)
         source.data = random_blocks(type, N, K, false);
         u64 row = (u64)K / quant_block_values(type) * quant_block_bytes(type);
         put_half((u8 *)source.data + 33 * row + (type == OPS_Q6_K ? 208 : 0), 0x7fff);
-        each_backend(false, nan_column, &source);
+        each_backend(OPS_AUTO, nan_column, &source);
         free((u8 *)source.data);
     }
 }
 
 /* ---- the integer arithmetic ------------------------------------------------------------------ */
 
+static f32 half_at(const u8 *at)
+{
+    return maths_from_f16((u16)(at[0] | at[1] << 8));
+}
+
+/* 32 weights of a file: code (with its offset off) times its half's scale, less `least`. */
+struct block32 { i32 code[32]; f32 scale[2], least; };
+
+/* Part `part` of a block at `b`: the format's definition (spec: gguf). */
+static struct block32 block32_of(enum ops_source type, const u8 *b, u32 part)
+{
+    struct block32 to = { .scale = { half_at(b), half_at(b) } };
+    for (u32 i = 0; i < 32; i++) {
+        u32 wide = i + part % 2 * 32, pair = part / 2 * 32 + i;         /* of 64; of 128        */
+        if (type == OPS_Q8_0) to.code[i] = (i8)b[2 + i];
+        if (type == OPS_Q4_0) to.code[i] = (b[2 + i % 16] >> i / 16 * 4 & 15) - 8;
+        if (type == OPS_Q4_K) to.code[i] = b[16 + pair] >> part % 2 * 4 & 15;
+        if (type == OPS_Q5_K)
+            to.code[i] = (b[48 + pair] >> part % 2 * 4 & 15) | (b[16 + i] >> part & 1) << 4;
+        if (type == OPS_Q6_K)
+            to.code[i] = ((b[part / 4 * 64 + wide] >> part % 4 / 2 * 4 & 15) |
+                          (b[128 + part / 4 * 32 + i] >> part % 4 * 2 & 3) << 4) - 32;
+    }
+    if (type == OPS_Q6_K)
+        for (u32 h = 0; h < 2; h++)
+            to.scale[h] = half_at(b + 208) * (f32)(i8)b[192 + part * 2 + h];
+    if (type == OPS_Q4_K || type == OPS_Q5_K) {
+        const u8 *s = b + 4;
+        u32 scale = part < 4 ? s[part] & 63u : (s[part + 4] & 15u) | (s[part - 4] >> 6) * 16u;
+        u32 least = part < 4 ? s[part + 4] & 63u : (s[part + 4] >> 4) | (s[part] >> 6) * 16u;
+        to.scale[0] = to.scale[1] = half_at(b) * (f32)scale;
+        to.least = half_at(b + 2) * (f32)least;
+    }
+    return to;
+}
+
+/* One block's step from the sum s: the rule of ops.h. */
+static f32 int8_block_step(enum ops_source type, const struct block32 *w, const i32 *q, f32 d,
+                           f32 s)
+{
+    i32 dot[2] = { 0, 0 }, sum = 0;
+    for (u32 i = 0; i < 32; i++) {
+        dot[i / 16] += q[i] * w->code[i];
+        sum += q[i];
+    }
+    if (type == OPS_Q8_0)
+        return maths_flush(s + maths_flush((f32)(dot[0] + dot[1]) * maths_flush(d * w->scale[0])));
+    if (type != OPS_Q6_K) dot[0] += dot[1];
+    s = maths_flush(HF_FMA((f32)dot[0], maths_flush(d * w->scale[0]), s));
+    if (type == OPS_Q6_K)
+        s = maths_flush(HF_FMA((f32)dot[1], maths_flush(d * w->scale[1]), s));
+    if (type == OPS_Q4_K || type == OPS_Q5_K)
+        s = maths_flush(HF_FMA(maths_flush(-(d * (f32)sum)), w->least, s));
+    return s;
+}
+
 /* The rule of ops.h for one row and one column, written out. */
 static f32 int8_value(const struct ops_pack_source *s, const f32 *x, u32 j)
 {
     u32 row = ops_heads_from(&s->rows, j), blocks = s->k / 32;
+    u32 each = quant_block_values(s->type) / 32, bytes = quant_block_bytes(s->type);
     f32 sum = 0.0f;
     for (u32 b = 0; b < blocks; b++) {
         u32 from = ops_heads_from(&s->cols, b * 32) / 32;
-        const u8 *block = s->data + ((u64)row * blocks + from) * 34;
+        const u8 *at_block = s->data + ((u64)row * (blocks / each) + from / each) * bytes;
+        struct block32 w = block32_of(s->type, at_block, from % each);
+        i32 code[32] = { 0 };
         f32 most = 0.0f;
-        i64 dot = 0;
         for (u32 i = 0; i < 32; i++) {
             f32 size = maths_float(maths_bits(x[b * 32 + i]) & 0x7fffffffu);
             most = size > most || size != size ? size : most;
@@ -243,17 +301,17 @@ static f32 int8_value(const struct ops_pack_source *s, const f32 *x, u32 j)
             i64 q = (i64)low;
             f64 over = at < 0 ? low - at : at - low;
             if (over > 0.5 || (over == 0.5 && q % 2 != 0)) q += at < 0 ? -1 : 1;
-            dot += q * (i8)block[2 + i];
+            code[i] = (i32)q;
         }
-        f32 scale = maths_flush(d * maths_from_f16((u16)(block[0] | block[1] << 8)));
-        sum = maths_flush(sum + maths_flush((f32)dot * scale));
+        sum = int8_block_step(s->type, &w, code, d, sum);
     }
     return sum;
 }
 
 static void check_int8(const struct ops_pack_source *source, f32 *x, bool y_f32)
 {
-    struct format_case c = { .source = *source, .x = x, .y_f32 = y_f32, .arithmetic = OPS_AUTO };
+    struct format_case c = { .source = *source, .x = x, .y_f32 = y_f32,
+                             .arithmetic = OPS_INTEGERS };
     c.want = zeroed((u64)ROWS * source->n * sizeof *c.want);
     for (u32 r = 0; r < ROWS; r++)
         for (u32 j = 0; j < source->n; j++) {
@@ -273,6 +331,43 @@ TEST(the_integer_arithmetic_is_its_formula_at_every_level)
         f32 *x = random_rows(source.k, false);
         check_int8(&source, x, i % 2);
         free(x), free((u8 *)source.data);
+    }
+}
+
+TEST(codes_by_integers_are_their_formula_at_every_level)
+{
+    static const u32 shapes[][2] = { { 70, 256 }, { 16, 768 }, { 33, 1280 }, { 5, 512 } };
+    for (u32 type = OPS_Q4_0; type <= OPS_Q6_K; type++)
+        for (u32 i = 0; i < COUNT_OF(shapes); i++) {
+            struct ops_pack_source source = { .type = type, .n = shapes[i][0], .k = shapes[i][1] };
+            source.data = random_blocks(type, source.n, source.k, i == 3);
+            f32 *x = random_rows(source.k, i == 3);
+            check_int8(&source, x, i % 2);
+            free(x), free((u8 *)source.data);
+        }
+}
+
+/* Codes, scales and activations at the ends of their ranges, in all signs. */
+TEST(integer_sums_of_the_largest_codes_are_exact)
+{
+    enum { COLUMNS = 20, TERMS = 256 };
+    for (u32 type = OPS_Q4_0; type <= OPS_Q6_K; type++) {
+        struct ops_pack_source source = { .type = type, .n = COLUMNS, .k = TERMS };
+        u32 bytes = quant_block_bytes(type), blocks = COLUMNS * TERMS / quant_block_values(type);
+        u8 *data = zeroed((u64)blocks * bytes);
+        f32 *x = random_rows(TERMS, false);
+        for (u32 b = 0; b < blocks; b++) {
+            memset(data + b * bytes, b % 3 == 0 ? 0xff : b % 3 == 1 ? 0 : 0xf0, bytes);
+            for (u32 h = 0; h < 2; h++)
+                put_half(data + b * bytes + (type == OPS_Q6_K ? 208 : type == OPS_Q4_0 ? 0 : 2 * h),
+                         b % 2 ? 0x7bff : 0xbc00);
+        }
+        for (u32 i = 0; i < ROWS * TERMS; i++)
+            x[i] = (i / TERMS % 4 == 0 ? 1.0f : i / TERMS % 4 == 1 ? -1.0f : i % 2 ? -1.0f : 1.0f) *
+                   (i / 32 % 5 == 4 ? 0.0f : 3.0f);
+        source.data = data;
+        check_int8(&source, x, true);
+        free(x), free(data);
     }
 }
 
@@ -313,13 +408,15 @@ TEST(small_integer_products_flush_alike)
 
 TEST(tiled_heads_of_an_integer_matrix_go_back_to_their_places)
 {
-    struct ops_pack_source source = { .type = OPS_Q8_0, .n = 48, .k = 384 };
-    source.rows = (struct ops_heads){ .first = 16, .keys = 2, .values = 4, .dim = 8 };
-    source.cols = (struct ops_heads){ .keys = 2, .values = 6, .dim = 64 };
-    source.data = random_blocks(OPS_Q8_0, source.n, source.k, false);
-    f32 *x = random_rows(source.k, false);
-    check_int8(&source, x, true);
-    free(x), free((u8 *)source.data);
+    for (u32 type = OPS_Q8_0; type <= OPS_Q6_K; type++) {
+        struct ops_pack_source source = { .type = type, .n = 48, .k = 768 };
+        source.rows = (struct ops_heads){ .first = 16, .keys = 2, .values = 4, .dim = 8 };
+        source.cols = (struct ops_heads){ .keys = 2, .values = 12, .dim = 64 };
+        source.data = random_blocks(type, source.n, source.k, false);
+        f32 *x = random_rows(source.k, false);
+        check_int8(&source, x, true);
+        free(x), free((u8 *)source.data);
+    }
 }
 
 static void nan_row(const struct ops *ops, void *owner)
@@ -339,8 +436,10 @@ static void nan_row(const struct ops *ops, void *owner)
 
 TEST(a_nan_or_infinite_activation_makes_its_row_nan_and_no_other)
 {
-    struct ops_pack_source source = { .type = OPS_Q8_0, .n = N, .k = K };
-    source.data = random_blocks(OPS_Q8_0, N, K, false);
-    each_backend(false, nan_row, &source);
-    free((u8 *)source.data);
+    for (u32 type = OPS_Q8_0; type <= OPS_Q6_K; type++) {
+        struct ops_pack_source source = { .type = type, .n = N, .k = K };
+        source.data = random_blocks(type, N, K, false);
+        each_backend(OPS_INTEGERS, nan_row, &source);
+        free((u8 *)source.data);
+    }
 }

@@ -143,7 +143,7 @@ TEST(a_block_fp8_value_is_code_times_its_own_scale)
     scale[3] = 5.0f;                                        /* block (1, 1)                    */
     x[130] = 1.0f;
     x[3] = 1.0f;
-    CHECK_OK(cpu_open(&ops, 1, NULL, false));
+    CHECK_OK(cpu_open(&ops, 1, NULL, OPS_AUTO));
     struct ops_pack_source source = { .data = codes, .type = OPS_FP8_BLOCK, .scale = (u8 *)scale,
                                       .scale_type = OPS_F32, .n = N, .k = K };
     u8 *to = zeroed(ops.pack_bytes(&source));

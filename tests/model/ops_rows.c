@@ -73,7 +73,7 @@ TEST(a_norm_is_its_formula)
     struct ops ops;
     f32 x[N], scale[N], y[N];
     for (u32 i = 0; i < N; i++) x[i] = random_f32(3.0f), scale[i] = 1.0f + random_f32(0.1f);
-    CHECK_OK(cpu_open(&ops, 1, NULL, true));
+    CHECK_OK(cpu_open(&ops, 1, NULL, OPS_REFERENCE));
     CHECK_OK(ops.rms_norm(x, scale, y, 1, N, 1e-6f));
     f64 sum = 0.0;
     for (u32 i = 0; i < N; i++) sum += (f64)x[i] * (f64)x[i];
@@ -92,7 +92,7 @@ TEST(embedding_rows_are_rounded_and_flushed)
     u16 half[2][2] = { { 0x3c00u, 0x0001u }, { 0x3555u, 0xfc00u } };
     u32 ids[3] = { 1, 0, 1 };
     f32 x[3][2];
-    CHECK_OK(cpu_open(&ops, 2, NULL, false));
+    CHECK_OK(cpu_open(&ops, 2, NULL, OPS_AUTO));
     CHECK_OK(ops.embed((u8 *)wide, OPS_F32, ids, 3, 2, x));
     CHECK(maths_bits(x[0][0]) == 0x3f810000u && x[0][1] == -3.0f && maths_bits(x[1][1]) == 0);
     CHECK_OK(ops.embed((u8 *)narrow, OPS_BF16, ids, 3, 2, x));
@@ -112,10 +112,10 @@ TEST(embedding_rows_are_rounded_and_flushed)
 TEST(an_unknown_level_is_refused_by_name)
 {
     struct ops ops;
-    CHECK(cpu_open(&ops, 1, "avx1024", false) == ERR_UNSUPPORTED);
+    CHECK(cpu_open(&ops, 1, "avx1024", OPS_AUTO) == ERR_UNSUPPORTED);
     CHECK(strstr(err_last()->text, "avx1024") != NULL);
-    CHECK(cpu_open(&ops, 65, NULL, false) == ERR_LIMIT);
-    CHECK_OK(cpu_open(&ops, 1, "auto", true));
+    CHECK(cpu_open(&ops, 65, NULL, OPS_AUTO) == ERR_LIMIT);
+    CHECK_OK(cpu_open(&ops, 1, "auto", OPS_REFERENCE));
     CHECK_EQ(ops.arithmetic_id, 1001);
     CHECK_EQ(ops.store_bytes, 4);
     cpu_close();

@@ -1,0 +1,350 @@
+/* model/cpu/codes.h - the integer arithmetic of ops.h over codes of 4, 5 and 6 bits.
+ *
+ * A line of low codes is two quads of sixteen columns (format.h): codes stay unsigned, offsets are
+ * in the sums' beginnings (level_int8).  One text of avx2.c, neon.c and vnni.c; lanes are columns.
+ * The scales of Q4_K and Q5_K are unpacked once a head, eight blocks. */
+#ifndef MODEL_CPU_CODES_H
+#define MODEL_CPU_CODES_H
+
+#include <string.h>
+
+#include "model/cpu/format.h"
+#include "model/cpu/int8.h"
+#include "model/cpu/level.h"
+#include "model/cpu/vec.h"
+
+enum {
+    CODES_LINE = 64, CODES_HIGH = 256,      /* a tile's lines; where its high bits begin       */
+    CODES_SCALES = 64, CODES_D = 256,       /* in a head of Q4_K, Q5_K; of Q6_K                */
+    CODES_SUMS = 12, CODES_TILES = 2,       /* a block's most                                  */
+    CODES_AHEAD = 4096,
+};
+
+#ifdef INT8_VNNI
+VEC_FN int8_sum codes_load(const u8 *at) { return (int8_sum){ _mm512_loadu_si512(at) }; }
+VEC_FN int8_sum codes_and(int8_sum a, u32 mask)
+{
+    return (int8_sum){ _mm512_and_si512(a.v, _mm512_set1_epi32((i32)mask)) };
+}
+VEC_FN int8_sum codes_left(int8_sum a, u32 by) { return (int8_sum){ _mm512_slli_epi32(a.v, by) }; }
+VEC_FN int8_sum codes_right(int8_sum a, u32 by)
+{
+    return (int8_sum){ _mm512_srli_epi32(a.v, by) };
+}
+VEC_FN int8_sum codes_pick(int8_sum a, u32 mask, int8_sum b)    /* (a and mask) or b           */
+{
+    __m512i m = _mm512_set1_epi32((i32)mask);
+    return (int8_sum){ _mm512_ternarylogic_epi32(a.v, m, b.v, 0xea) };
+}
+VEC_FN int8_sum codes_start(i32 sum) { return int8_start(sum); }
+VEC_FN int8_sum codes_step(int8_sum sum, int8_sum w, i32 quad) { return int8_step(sum, w, quad); }
+VEC_FN vec codes_unsigned(const u8 *at)
+{
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+    return (vec){ _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)) };
+}
+VEC_FN vec codes_signed(const u8 *at)
+{
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+    return (vec){ _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)) };
+}
+#elif defined(__aarch64__)
+#define CODES_EACH(out, expression)                                                            \
+    int8_sum out;                                                                              \
+    for (u32 i_ = 0; i_ < 4; i_++)                                                             \
+        out.q[i_] = vreinterpretq_s32_u32(expression)
+#define CODES_WORD(a) vreinterpretq_u32_s32((a).q[i_])
+VEC_FN int8_sum codes_load(const u8 *at)
+{
+    CODES_EACH(a, vreinterpretq_u32_u8(vld1q_u8(at + 16 * i_)));
+    return a;
+}
+VEC_FN int8_sum codes_and(int8_sum a, u32 mask)
+{
+    CODES_EACH(b, vandq_u32(CODES_WORD(a), vdupq_n_u32(mask)));
+    return b;
+}
+VEC_FN int8_sum codes_left(int8_sum a, u32 by)
+{
+    CODES_EACH(b, vshlq_u32(CODES_WORD(a), vdupq_n_s32((i32)by)));
+    return b;
+}
+VEC_FN int8_sum codes_right(int8_sum a, u32 by)
+{
+    CODES_EACH(b, vshlq_u32(CODES_WORD(a), vdupq_n_s32(-(i32)by)));
+    return b;
+}
+VEC_FN int8_sum codes_pick(int8_sum a, u32 mask, int8_sum b)
+{
+    CODES_EACH(c, vorrq_u32(vandq_u32(CODES_WORD(a), vdupq_n_u32(mask)), CODES_WORD(b)));
+    return c;
+}
+VEC_FN int8_sum codes_start(i32 sum)
+{
+    int8_sum a;
+    for (u32 i = 0; i < 4; i++) a.q[i] = vdupq_n_s32(sum);
+    return a;
+}
+VEC_FN int8_sum codes_step(int8_sum sum, int8_sum w, i32 quad) { return int8_step(sum, w, quad); }
+VEC_FN vec codes_unsigned(const u8 *at)
+{
+    f32 lane[LEVEL_COLUMNS];
+    for (u32 c = 0; c < LEVEL_COLUMNS; c++) lane[c] = (f32)at[c];
+    return vec_load(lane);
+}
+VEC_FN vec codes_signed(const u8 *at)
+{
+    f32 lane[LEVEL_COLUMNS];
+    for (u32 c = 0; c < LEVEL_COLUMNS; c++) lane[c] = (f32)(i8)at[c];
+    return vec_load(lane);
+}
+#else
+#define CODES_BOTH(l_, h_) ((int8_sum){ (l_), (h_) })
+VEC_FN int8_sum codes_load(const u8 *at)
+{
+    const __m256i *from = (const __m256i *)(const void *)at;
+    return CODES_BOTH(_mm256_loadu_si256(from), _mm256_loadu_si256(from + 1));
+}
+VEC_FN int8_sum codes_and(int8_sum a, u32 mask)
+{
+    __m256i m = _mm256_set1_epi32((i32)mask);
+    return CODES_BOTH(_mm256_and_si256(a.l, m), _mm256_and_si256(a.h, m));
+}
+VEC_FN int8_sum codes_left(int8_sum a, u32 by)
+{
+    return CODES_BOTH(_mm256_slli_epi32(a.l, (i32)by), _mm256_slli_epi32(a.h, (i32)by));
+}
+VEC_FN int8_sum codes_right(int8_sum a, u32 by)
+{
+    return CODES_BOTH(_mm256_srli_epi32(a.l, (i32)by), _mm256_srli_epi32(a.h, (i32)by));
+}
+VEC_FN int8_sum codes_pick(int8_sum a, u32 mask, int8_sum b)
+{
+    int8_sum kept = codes_and(a, mask);
+    return CODES_BOTH(_mm256_or_si256(kept.l, b.l), _mm256_or_si256(kept.h, b.h));
+}
+VEC_FN int8_sum codes_start(i32 sum)
+{
+    return CODES_BOTH(_mm256_set1_epi32(sum), _mm256_set1_epi32(sum));
+}
+/* Pairs of codes under 64 by bytes stay under 2^15. */
+VEC_FN __m256i codes_half(__m256i sum, __m256i w, __m256i x)
+{
+    __m256i ones = _mm256_set1_epi16(1);
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, x), ones));
+}
+VEC_FN int8_sum codes_step(int8_sum sum, int8_sum w, i32 quad)
+{
+    __m256i x = _mm256_set1_epi32(quad);
+    return CODES_BOTH(codes_half(sum.l, w.l, x), codes_half(sum.h, w.h, x));
+}
+VEC_FN vec codes_words(__m128i low, __m128i high, bool sign)
+{
+    __m256i l = sign ? _mm256_cvtepi8_epi32(low) : _mm256_cvtepu8_epi32(low);
+    __m256i h = sign ? _mm256_cvtepi8_epi32(high) : _mm256_cvtepu8_epi32(high);
+    return (vec){ _mm256_cvtepi32_ps(l), _mm256_cvtepi32_ps(h) };
+}
+VEC_FN vec codes_unsigned(const u8 *at)
+{
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+    return codes_words(bytes, _mm_srli_si128(bytes, 8), false);
+}
+VEC_FN vec codes_signed(const u8 *at)
+{
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
+    return codes_words(bytes, _mm_srli_si128(bytes, 8), true);
+}
+#endif
+
+/* A head of Q4_K or Q5_K, unpacked: scales and least of its eight blocks, [8][16 columns]. */
+struct codes_head {
+    const u8 *at;                           /* NULL: none yet                                  */
+    vec d, least;
+    u8 scale[8 * LEVEL_COLUMNS], off[8 * LEVEL_COLUMNS];
+};
+
+static VEC_LOOP void codes_unpack(struct codes_head *h, const u8 *at)
+{
+    enum { FOUR = 4 * LEVEL_COLUMNS };
+    const u8 *s = at + CODES_SCALES;
+    for (u32 i = 0; i < FOUR; i++) {
+        h->scale[i] = s[i] & 63;
+        h->off[i] = s[FOUR + i] & 63;
+        h->scale[FOUR + i] = (u8)((s[2 * FOUR + i] & 15) | (s[i] >> 6) << 4);
+        h->off[FOUR + i] = (u8)(s[2 * FOUR + i] >> 4 | (s[FOUR + i] >> 6) << 4);
+    }
+    h->d = int8_scales(at);
+    h->least = int8_scales(at + 2 * LEVEL_COLUMNS);
+    h->at = at;
+}
+
+struct codes_strip {
+    const struct ops_product *p;
+    struct level_int8 x;
+    const u8 *w;                            /* strip of tile column `tile`                     */
+    u64 strip_bytes, k;
+    u32 blocks, tile;
+};
+
+/* Quad q of sixteen columns of a tile. */
+VEC_FN int8_sum codes_quad(enum ops_source format, const u8 *tile, u32 q)
+{
+    int8_sum line = codes_load(tile + q / 2 * CODES_LINE);
+    int8_sum low = codes_and(q % 2 ? codes_right(line, 4) : line, 0x0f0f0f0fu);
+    if (format == OPS_Q4_0 || format == OPS_Q4_K) return low;
+    u32 width = format == OPS_Q6_K ? 2 : 1, at = q * width % 8;
+    int8_sum high = codes_load(tile + CODES_HIGH + q * width / 8 * CODES_LINE);
+    high = at < 4 ? codes_left(high, 4 - at) : codes_right(high, at - 4);
+    return codes_pick(high, width == 2 ? 0x30303030u : 0x10101010u, low);
+}
+
+/* Where row r's sum of half h of block b begins. */
+VEC_FN i32 codes_begin(enum ops_source format, const struct codes_strip *i, u64 at, u32 h)
+{
+    if (format == OPS_Q4_0) return i->x.eighth[at];
+    return format == OPS_Q6_K ? i->x.half[2 * at + h] : 0;
+}
+
+/* What block b's sums are multiplied with, and what is taken off. */
+struct codes_scale { vec half[2], least; };
+
+VEC_FN struct codes_scale codes_scale(enum ops_source format, const struct codes_strip *i, u32 c,
+                                      u32 b, struct codes_head *head)
+{
+    struct codes_scale s;
+    const struct format_row *f = &format_rows[format];
+    const u8 *heads = i->w + c * i->strip_bytes + (u64)i->blocks * f->tile_bytes;
+    u32 at = b, part;
+    if (i->p->w->cols.keys > 0) at = ops_heads_from(&i->p->w->cols, b * LEVEL_BLOCK) / LEVEL_BLOCK;
+    if (format == OPS_Q4_0) {
+        s.half[0] = s.half[1] = s.least = int8_scales(heads + (u64)at * 2 * LEVEL_COLUMNS);
+        return s;
+    }
+    heads += (u64)(at / 8) * f->head_bytes;
+    part = at % 8;
+    if (format == OPS_Q6_K) {
+        vec d = int8_scales(heads + CODES_D);
+        for (u32 h = 0; h < 2; h++)
+            s.half[h] = vec_mul(d, codes_signed(heads + (2 * part + h) * LEVEL_COLUMNS));
+        s.least = d;
+        return s;
+    }
+    if (head->at != heads) codes_unpack(head, heads);
+    s.half[0] = s.half[1] = vec_mul(head->d, codes_unsigned(head->scale + part * LEVEL_COLUMNS));
+    s.least = vec_mul(head->least, codes_unsigned(head->off + part * LEVEL_COLUMNS));
+    return s;
+}
+
+/* rows x tiles from row r, tile column i->tile on; format and counts: constants of the caller. */
+VEC_FN void codes_block(enum ops_source format, const struct codes_strip *i, u32 rows, u32 tiles,
+                        u32 r)
+{
+    u32 halves = format == OPS_Q6_K ? 2 : 1, tile_bytes = format_rows[format].tile_bytes;
+    u64 row = (u64)r * i->blocks;
+    struct codes_head head[CODES_TILES];
+    vec s[CODES_SUMS];
+    for (u32 c = 0; c < tiles; c++) head[c].at = NULL;
+    for (u32 j = 0; j < rows * tiles; j++) s[j] = vec_zero();
+    for (u32 b = 0; b < i->blocks; b++) {
+        const u8 *tile = i->w + (u64)b * tile_bytes;
+        struct codes_scale scale[CODES_TILES];
+        for (u32 c = 0; c < tiles; c++) {
+            scale[c] = codes_scale(format, i, c, b, &head[c]);
+            for (u32 l = 0; l < tile_bytes; l += CODES_LINE)
+                __builtin_prefetch(tile + c * i->strip_bytes + l + CODES_AHEAD);
+        }
+        for (u32 h = 0; h < halves; h++) {
+            int8_sum sum[CODES_SUMS], w[CODES_TILES];
+            for (u32 j = 0; j < rows * tiles; j++)
+                sum[j] = codes_start(codes_begin(format, i, row + (u64)(j / tiles) * i->blocks + b,
+                                                 h));
+#pragma GCC unroll 8
+            for (u32 q = h * INT8_QUADS / halves; q < (h + 1) * INT8_QUADS / halves; q++) {
+                for (u32 c = 0; c < tiles; c++)
+                    w[c] = codes_quad(format, tile + c * i->strip_bytes, q);
+                for (u32 j = 0; j < rows; j++) {
+                    i32 quad;
+                    memcpy(&quad, i->x.q + (r + j) * i->k + b * LEVEL_BLOCK + q * 4, sizeof quad);
+                    for (u32 c = 0; c < tiles; c++)
+                        sum[j * tiles + c] = codes_step(sum[j * tiles + c], w[c], quad);
+                }
+            }
+            for (u32 j = 0; j < rows * tiles; j++) {
+                vec d = vec_all(i->x.d[row + (u64)(j / tiles) * i->blocks + b]);
+                s[j] = vec_fma(int8_f32(sum[j]), vec_mul(d, scale[j % tiles].half[h]), s[j]);
+            }
+        }
+        if (format != OPS_Q4_K && format != OPS_Q5_K) continue;
+        for (u32 j = 0; j < rows * tiles; j++) {
+            vec least = vec_all(i->x.least[row + (u64)(j / tiles) * i->blocks + b]);
+            s[j] = vec_fma(least, scale[j % tiles].least, s[j]);
+        }
+    }
+    for (u32 j = 0; j < rows * tiles; j++)
+        int8_put(i->p, r + j / tiles, i->tile + j % tiles, s[j]);
+}
+
+typedef void codes_kernel(const struct codes_strip *i, u32 r);
+
+#define CODES_CASE(format, rows, tiles)                                                        \
+    static __attribute__((noinline)) void codes_##format##_##rows##x##tiles(                   \
+        const struct codes_strip *i, u32 r)                                                    \
+    {                                                                                          \
+        codes_block(OPS_##format, i, rows, tiles, r);                                          \
+    }
+/* Kernels by tiles and rows; few rows walk one tile, so that its weights are one stream. */
+#ifdef INT8_VNNI
+enum { CODES_DOWN = 12, CODES_ACROSS = 2 };
+#define CODES_CASES(format)                                                                    \
+    CODES_CASE(format, 1, 1) CODES_CASE(format, 2, 1) CODES_CASE(format, 3, 1)                 \
+    CODES_CASE(format, 4, 1) CODES_CASE(format, 5, 1) CODES_CASE(format, 6, 1)                 \
+    CODES_CASE(format, 7, 1) CODES_CASE(format, 8, 1) CODES_CASE(format, 9, 1)                 \
+    CODES_CASE(format, 10, 1) CODES_CASE(format, 11, 1) CODES_CASE(format, 12, 1)              \
+    CODES_CASE(format, 1, 2) CODES_CASE(format, 2, 2) CODES_CASE(format, 3, 2)                 \
+    CODES_CASE(format, 4, 2) CODES_CASE(format, 5, 2) CODES_CASE(format, 6, 2)
+#define CODES_ROW(format)                                                                      \
+    [OPS_##format] = {                                                                         \
+        { codes_##format##_1x1, codes_##format##_2x1, codes_##format##_3x1,                    \
+          codes_##format##_4x1, codes_##format##_5x1, codes_##format##_6x1,                    \
+          codes_##format##_7x1, codes_##format##_8x1, codes_##format##_9x1,                    \
+          codes_##format##_10x1, codes_##format##_11x1, codes_##format##_12x1 },               \
+        { codes_##format##_1x2, codes_##format##_2x2, codes_##format##_3x2,                    \
+          codes_##format##_4x2, codes_##format##_5x2, codes_##format##_6x2 },                  \
+    }
+#else
+enum { CODES_DOWN = 2, CODES_ACROSS = 1 };
+#define CODES_CASES(format) CODES_CASE(format, 1, 1) CODES_CASE(format, 2, 1)
+#define CODES_ROW(format) [OPS_##format] = { { codes_##format##_1x1, codes_##format##_2x1 } }
+#endif
+CODES_CASES(Q4_0) CODES_CASES(Q4_K) CODES_CASES(Q5_K) CODES_CASES(Q6_K)
+
+/* As int8_product of level.h, of a matrix in codes. */
+static void codes_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi)
+{
+    static codes_kernel *const kernels[OPS_SOURCE_COUNT][CODES_ACROSS][CODES_DOWN] = {
+        CODES_ROW(Q4_0), CODES_ROW(Q4_K), CODES_ROW(Q5_K), CODES_ROW(Q6_K),
+    };
+    struct codes_strip i = {
+        .p = p, .x = level_int8_at(p), .strip_bytes = format_strip_bytes(p->w->format, p->w->k),
+        .k = p->w->k, .blocks = p->w->k / LEVEL_BLOCK,
+    };
+    u32 most = hi - lo <= CODES_DOWN ? 1 : CODES_ACROSS, across, down;
+    for (i.tile = tile_lo; i.tile < tile_hi; i.tile += across) {
+        across = MIN(tile_hi - i.tile, most);
+        i.w = p->w->packed + i.tile * i.strip_bytes;
+        for (u32 r = lo; r < hi; r += down) {
+            u32 left = hi - r, full = CODES_DOWN / across;
+            down = left > full && left < 2 * full ? (left + 1) / 2 : MIN(left, full);
+            kernels[p->w->format][across - 1][down - 1](&i, r);
+        }
+    }
+}
+
+/* int8_product of level.h. */
+static void codes_or_int8(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi)
+{
+    if (p->w->format == OPS_Q8_0) level_int8_product(p, lo, hi, tile_lo, tile_hi);
+    else codes_product(p, lo, hi, tile_lo, tile_hi);
+}
+
+#endif
