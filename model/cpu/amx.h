@@ -75,11 +75,11 @@ struct amx_strip {
     bool       round, stream;
 };
 
-/* Blocks of K walked in one go: all, unless K is long or weights are expanded on the way. */
+/* Blocks of K walked in one go: all, unless K is long. */
 static u32 amx_chunk(const struct amx_strip *p)
 {
     u32 blocks = (p->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK;
-    return (blocks <= AMX_CHUNK_MOST && !p->packed) || blocks <= AMX_CHUNK ? blocks : AMX_CHUNK;
+    return blocks <= AMX_CHUNK_MOST ? blocks : AMX_CHUNK;
 }
 
 /* ---- a block of sums ------------------------------------------------------------------------- */
@@ -242,12 +242,14 @@ static void amx_pairs(struct amx_range *g, const struct amx_panel *n, u32 c, u32
 }
 
 /* A long K goes in chunks, outside of columns and rows: their tiles stay in L2.  A matrix that
- * keeps a block format is expanded a chunk of two column tiles at a time. */
+ * keeps a block format is expanded a chunk of two column tiles at a time, once for all rows of the
+ * panel, and those are all of a task (cpu.c): more than L2 holds would save expansions, but read
+ * their activations from L3 for each of its tasks. */
 static void amx_panel(const struct amx_strip *p, const struct amx_panel *n)
 {
     enum { SLOTS = AMX_COLUMNS / 2 * (AMX_CHUNK_ROWS / TILE_ROWS / 2) };
     _Alignas(64) u8 sums[SLOTS][4 * TILE_BYTES];
-    _Alignas(64) u8 expanded[2][AMX_CHUNK * TILE_BYTES];
+    _Alignas(64) u8 expanded[2][AMX_CHUNK_MOST * TILE_BYTES];
     u32 blocks = (p->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK, hi;
     u32 chunk = amx_chunk(p);
     u32 pairs = (n->r1 - n->r0 + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS);

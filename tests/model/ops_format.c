@@ -180,6 +180,18 @@ TEST(heads_a_file_holds_tiled_go_back_to_their_places_in_every_format)
         }
 }
 
+/* As many blocks as level amx expands in one go, and sums of a K beyond that. */
+TEST(blocks_of_a_long_row_have_the_bits_of_their_numbers)
+{
+    static const u32 lengths[] = { 2560, 2816 };
+    for (u32 i = 0; i < COUNT_OF(lengths); i++) {
+        struct ops_pack_source source = { .type = OPS_Q4_K, .n = 40, .k = lengths[i] };
+        source.data = random_blocks(source.type, source.n, source.k, false);
+        check_expanded(&source, false, i == 0);
+        free((u8 *)source.data);
+    }
+}
+
 static void keeps_size(const struct ops *ops, void *owner)
 {
     (void)owner;
