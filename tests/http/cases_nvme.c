@@ -393,7 +393,8 @@ TEST(K24_a_disk_prefix_on_which_the_first_chunk_fails_goes_and_the_next_try_is_c
 }
 
 /* One slot, no park, a spill that holds one of two conversations: A is found and kept before the
- * displacement of B may take its place, also when live rows have room for only one of them. */
+ * displacement of B may take its place, also when live rows have room for only one of them: then B
+ * is displaced before A is read, and would have A's place if nothing held it. */
 static void room_for_one(u64 kv_rows)
 {
     char number[24];
@@ -404,7 +405,8 @@ static void room_for_one(u64 kv_rows)
     micro_run(&asks[0]);
     micro_run(&asks[1]);                                /* the first goes to disk             */
     settle();
-    snprintf(number, sizeof number, "%llu", (ull)(pieces_counts().spill_bytes * 3 / 2));
+    /* A save asks for at most 2.4 times what it takes in the end: room for B, but not beside A. */
+    snprintf(number, sizeof number, "%llu", (ull)(pieces_counts().spill_bytes * 3));
     free(micro_command(COMMAND_SET, number, "spill"));
     u64 old = rows_of(&asks[0]);
     micro_continue(&again, &asks[0], 3, 8);
@@ -414,6 +416,9 @@ static void room_for_one(u64 kv_rows)
     micro_equals_cold(&again);
     settle();
     CHECK(pieces_counts().spill_bytes <= spill_cap_bytes());
+    CHECK_EQ(spill_counts().saves, 2);                  /* B's asked for A's place ...        */
+    CHECK_EQ(spill_counts().refused, kv_rows > 0);      /* ... before A was read: not given   */
+    CHECK_EQ(spill_counts().dropped, kv_rows == 0);     /* ... and had it once A was back     */
     last_down();
 }
 
