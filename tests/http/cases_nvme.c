@@ -505,11 +505,42 @@ TEST(K29_a_parked_conversation_is_written_too_when_a_side_request_was_last)
     last_down();
 }
 
-/* Eight swaps of two conversations, max_tokens far above what they use.  All turns from the third
- * one on start at their conversation's end; how many came from where. */
-static void eight_swaps(const struct micro_setup *with, u32 sources[SOURCE_COUNT])
+/* The board pays for what is `fixed`, for blocks of so many rows, and for the section sets of two
+ * slots and of the anchors' reserve; 0 rows: for anything, cold runs are not the engine's. */
+static void board_of(u64 fixed, u64 rows)
+{
+    struct budget_graph *g = &micro.graph;
+    const struct arena_row *blocks = arena_row(state_blocks_arena());
+    u64 sets = g->node[budget_graph_find(g, "anchors")].reserve_bytes +
+               2 * arena_row(state_sections_arena())->unit_bytes;
+    u64 bytes = fixed + rows / micro.set.block_rows * blocks->unit_bytes + sets;
+    arena_trim(state_blocks_arena(), 0);
+    arena_trim(state_sections_arena(), 0);
+    CHECK_OK(budget_graph_cap(g, 0, rows == 0 ? UINT64_MAX / 4 : bytes));
+    CHECK(!g->node[0].over);
+}
+
+/* Gates that the board's cap stopped. */
+static u32 board_refusals(void)
+{
+    u32 count = 0;
+    for (u32 i = 0; i < budget_history_count(&micro.graph.history); i++) {
+        const struct gate_row *row = budget_history_row(&micro.graph.history, i);
+        if (row->refused_want >= BUDGET_GATE_WANTS) continue;           /* or NONE            */
+        const struct gate_want *want = &row->want[row->refused_want];
+        count += want->why == WHY_CAP && want->limit == 0;
+    }
+    return count;
+}
+
+/* Eight swaps of two conversations, max_tokens far above what they use; the board pays for so many
+ * rows, or (0) any.  All turns from the third one on start at their conversation's end; how many
+ * came from where. */
+static void eight_swaps(const struct micro_setup *with, u64 board_rows, u32 sources[SOURCE_COUNT])
 {
     first_up(with);
+    budget_graph_refresh(&micro.graph);
+    u64 fixed = micro.graph.node[0].used_bytes;
     for (u32 i = 0; i < 2; i++) {
         micro_prompt(&asks[i], 6 * G, 30 + i, 300);
         asks[i].forced_count = 6;
@@ -523,14 +554,20 @@ static void eight_swaps(const struct micro_setup *with, u32 sources[SOURCE_COUNT
             micro_continue(t, t, 2, 40 + turn);
             t->forced_count = 6;
         }
+        board_of(fixed, board_rows);
         micro_run(t);
         CHECK_EQ(t->result.finish, FINISH_STOP);
         CHECK(turn < 2 || t->result.cached == old);
         CHECK((t->result.source == SOURCE_COLD) == (turn < 2));
         sources[t->result.source]++;
+        settle();
+        budget_graph_refresh(&micro.graph);
+        CHECK(micro.graph.node[0].used_bytes <= micro.graph.node[0].cap_bytes);
+        board_of(fixed, 0);
         micro_equals_cold(t);
         settle();
     }
+    CHECK((board_refusals() > 0) == (board_rows > 0));
     last_down();
 }
 
@@ -538,14 +575,26 @@ TEST(K32_two_conversations_in_turn_forget_nothing_in_memory_or_by_spill_and_rest
 {
     struct micro_setup two = { .slot_count = 2, .ctx = 1024 }, one = { .ctx = 1024 };
     u32 roomy[SOURCE_COUNT] = { 0 }, rows[SOURCE_COUNT] = { 0 }, slot[SOURCE_COUNT] = { 0 };
-    eight_swaps(&two, roomy);
+    eight_swaps(&two, 0, roomy);
     CHECK_EQ(roomy[SOURCE_END], 6);
     two.pin_rows = two.store_rows = two.park_rows = UINT64_MAX;
     two.kv_rows = 9 * G;                                /* live rows of one and a half        */
-    eight_swaps(&two, rows);
+    eight_swaps(&two, 0, rows);
     CHECK_EQ(rows[SOURCE_SPILL], 6);
     one.pin_rows = one.store_rows = one.park_rows = UINT64_MAX;
     one.kv_rows = 9 * G;
-    eight_swaps(&one, slot);
+    eight_swaps(&one, 0, slot);
+    CHECK_EQ(slot[SOURCE_SPILL], 6);
+}
+
+TEST(K32_nor_where_the_board_is_the_limit)
+{
+    struct micro_setup two = { .slot_count = 2, .ctx = 1024, .pin_rows = UINT64_MAX,
+                               .store_rows = UINT64_MAX, .park_rows = UINT64_MAX }, one = two;
+    u32 rows[SOURCE_COUNT] = { 0 }, slot[SOURCE_COUNT] = { 0 };
+    eight_swaps(&two, 9 * G, rows);
+    CHECK_EQ(rows[SOURCE_SPILL], 6);
+    one.slot_count = 1;
+    eight_swaps(&one, 9 * G, slot);
     CHECK_EQ(slot[SOURCE_SPILL], 6);
 }
