@@ -91,6 +91,10 @@ static enum err open_all(const struct model_setup *setup)
     TRY(scan(setup->draft, family));
     TRY(family->fill(&model.shape, b, g, model.ops.store_bytes, &model.layout));
     model.ops.arithmetic_id = weights_arithmetic(&model.ops);
+    if (weights_codes_expanded(&model.ops))
+        log_line(LOG_LEVEL_INFO, "weights: codes of 4 to 6 bits are expanded to BF16; "
+                 "--arithmetic int8 multiplies them as integers, faster, with activations in 8 "
+                 "bits (caches of the two are kept apart)");
     if (model.shape.draft)
         log_line(LOG_LEVEL_INFO, "draft: the head is loaded: %u B a row and %llu B a state more",
                  model.layout.view[FAMILY_VIEW_DRAFT_K].row_bytes +

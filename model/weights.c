@@ -284,6 +284,16 @@ u32 weights_arithmetic(const struct ops *ops)
     return id;
 }
 
+bool weights_codes_expanded(const struct ops *ops)
+{
+    for (u32 i = 0; i < table.count; i++) {
+        enum ops_source type = source_of(table.row[i].source->type);
+        if (table.row[i].what.form == FORM_MATRIX && type > OPS_Q8_0 && !ops->reference &&
+            ops->arithmetic_of(type) == ops->arithmetic_of(OPS_BF16)) return true;
+    }
+    return false;
+}
+
 static f32 half_decode(u16 bits)
 {
     u32 sign = (u32)(bits >> 15) << 31, exponent = (bits >> 10) & 31, fraction = bits & 1023;

@@ -25,8 +25,10 @@ MUST_USE enum err weights_scan(struct files *files, const struct model_shape *sh
 /* After weights_scan: bytes of the extent in arena `weights` (its cap, before arena_open). */
 u64 weights_extent_bytes(const struct ops *ops);
 
-/* After weights_scan: the arithmetic id of this model, the largest of its formats. */
+/* After weights_scan: the arithmetic id of this model, of all its formats (ops_arithmetic_both);
+ * and whether codes of 4 to 6 bits are among them that are expanded to BF16. */
 u32 weights_arithmetic(const struct ops *ops);
+bool weights_codes_expanded(const struct ops *ops);
 
 /* Takes the extent from arena `weights_arena` and fills it; with a `pack_folder` by mapping a file
  * of packed weights over it (packed.h), which is written when there is none to trust.  ERR_MEMORY,

@@ -4,8 +4,8 @@
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 export OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 models=build/models/tiny
-[ -f $models/rand-qwen35-tiny-q8_0.gguf ] && [ -f $models/hf/model.safetensors ] ||
-    /usr/bin/python3 tests/scenarios/make_model.py $models --size tiny --only hf,bf16,q8_0 ||
+[ -f $models/rand-qwen35-tiny-q4_0.gguf ] && [ -f $models/hf/model.safetensors ] ||
+    /usr/bin/python3 tests/scenarios/make_model.py $models --size tiny --only hf,bf16,q8_0,q4_0 ||
     { echo "make_model.py failed"; echo "0 passed, 1 failed"; exit 1; }
 exec /usr/bin/python3 - $models <<'PYTHON'
 import concurrent.futures, shutil, subprocess, sys, tempfile
@@ -63,6 +63,20 @@ with Server(flags, home=home) as s:
     t.check(together == alone, f"two clients at once: {together} {alone}")
     t.check(all(a[0] or a[1] for a in alone), f"they say something: {alone}")
 shutil.rmtree(home)
+
+# codes of 4 bits: the start names the other arithmetic; by integers two clients at once get their own
+path = models + "/rand-qwen35-tiny-q4_0.gguf"
+_, _, _, log = answers(path)
+t.check("arithmetic 1," in log and "--arithmetic int8" in log, f"the start names both: {log}")
+flags = ["--model", path, "--template", "3.8", "--ctx", "2048", "--arithmetic", "int8"]
+with Server(flags) as s:
+    t.check("arithmetic 5," in s.log() and "--arithmetic int8" not in s.log(), f"the start names it: {s.log()}")
+    alone = [ask(s, p) for p in PROMPTS]
+with Server(flags) as s:
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(lambda p: ask(s, p), PROMPTS))
+    t.check(together == alone, f"two clients at once, codes by integers: {together} {alone}")
+    t.check(all(a[0] or a[1] for a in alone), f"they say something: {alone}")
 
 
 def refused(what, code, word, *flags):
