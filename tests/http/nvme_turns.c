@@ -352,6 +352,52 @@ TEST(K29_a_side_request_before_the_end_does_not_cost_the_conversation)
     last_down();
 }
 
+/* The first rows of a conversation on disk are in memory, in a slot or (one slot) aside; another one
+ * idles, and the caches hold no byte more. */
+static void part_in_memory(u32 slots, struct micro_ask *part)
+{
+    static struct micro_ask other;
+    first_up(&(struct micro_setup){ .slot_count = slots, .pin_rows = UINT64_MAX });
+    micro_prompt(&ask, 3 * G + 5, 33, 5);
+    micro_run(&ask);
+    restart();
+    micro_prompt(part, G + 3, 33, 3);
+    part->session = 50;
+    micro_run(part);
+    micro_prompt(&other, 14 * G, 34, 3);
+    micro_run(&other);
+    if (slots == 1) free(micro_command(COMMAND_SET, "0", "anchors"));
+    budget_graph_refresh(&micro.graph);
+    u32 caches = budget_graph_find(&micro.graph, "caches");
+    CHECK_OK(budget_graph_cap(&micro.graph, caches, micro.graph.node[caches].used_bytes));
+    micro_continue(&again, &ask, 3, 9);
+}
+
+/* The idle conversation that makes way for the attempt fills the caches more. */
+TEST(a_restore_that_finds_no_room_leaves_the_turn_what_it_had_matched)
+{
+    static struct micro_ask part;
+    part_in_memory(1, &part);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_PARK);
+    CHECK_EQ(again.result.cached, part.id_count - 1);
+    micro_equals_cold(&again);
+    last_down();
+}
+
+TEST(an_anchor_that_went_for_a_restore_that_came_to_nothing_is_not_started_from)
+{
+    static struct micro_ask part;
+    part_in_memory(2, &part);
+    struct budget_node *caches = &micro.graph.node[budget_graph_find(&micro.graph, "caches")];
+    caches->cap_bytes = 4096;
+    caches->over = true;
+    micro_run(&again);
+    CHECK(again.result.cached < part.id_count - 1);
+    micro_equals_cold(&again);
+    last_down();
+}
+
 /* It bears the conversation's session and is no guest, as nothing is resident after a restart (a
  * title asked for anew), or is one beside it in memory.  Gone on with, it is the conversation. */
 TEST(K29_one_short_answer_of_its_own_session_does_not_cost_the_conversation)

@@ -9,7 +9,7 @@
 enum { SEEDS = 200, TURNS = 60 };
 
 /* Of longer runs, those that found something. */
-static const u16 found[] = { 1317, 1902, 2305, 2432 };
+static const u16 found[] = { 1317, 1902, 2305, 2432, 3215 };
 
 static f64 seconds(void)
 {
