@@ -69,7 +69,7 @@ static struct {
     struct micro_setup set;         /* as the next start shall be                                 */
     u32  setup, model;              /* its number; which weights, G and arithmetic                */
     struct left left[SIM_MODELS];
-    u32  removed;                   /* folders of other models by this process                    */
+    u32  removed, others;           /* folders of other models by this process; that are there    */
     bool running, stopping;         /* the last pass said so; a stop was asked for                */
     u32  io_left, io_kind;          /* file calls that shall still fail, and how                  */
     u64  io_salt;

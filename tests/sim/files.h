@@ -170,12 +170,14 @@ static u32 talks_of(u32 piece)
     return count;
 }
 
-/* Folders of other models went for want of room: what was left there is not known any more. */
+/* Folders of other models went for want of room, or are on their way: what was left there is not
+ * known any more. */
 static void note_removed(void)
 {
-    u32 removed = pool_counts().others_removed;
-    if (removed == world.removed) return;
-    world.removed = removed;
+    struct pool_counts now = pool_counts();
+    if (now.others_removed == world.removed && now.others == world.others) return;
+    world.removed = now.others_removed;
+    world.others = now.others;
     for (u32 m = 0; m < SIM_MODELS; m++)
         if (m != world.model) world.left[m].known = false;
 }

@@ -141,6 +141,7 @@ static void world_up(void)
         return;
     }
     world.removed = 0;
+    world.others = pool_counts().others;
     check_found(spoilt);
     if (world.model != 3) return;           /* older arithmetic of the same weights went          */
     world.left[0] = world.left[2] = (struct left){ .known = !spoilt, .rotten = spoilt };
@@ -224,6 +225,7 @@ static void world_kill(const struct sim_op *op)
     file_fail_as(draining ? 1 + op->count % 40u : 1, FILE_FAULT_KILL);
     if (draining) stop(op->salt % 2 == 0);
     else lose_clients();
+    note_removed();
     micro_close();
 }
 

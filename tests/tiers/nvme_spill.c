@@ -255,6 +255,34 @@ TEST(one_save_of_a_session_at_a_time_and_a_failed_write_leaves_the_older_entry)
     down();
 }
 
+/* Both manifests have one name: the older one's must not be removed behind the newer one's back. */
+TEST(an_entry_that_goes_while_the_newer_manifest_is_written_does_not_take_it_along)
+{
+    up();
+    talk_a();
+    save(&a);
+    nvme_settle();
+    talk_grow(&a, 75, 1);
+    talk_anchor(&a, 75, ANCHOR_END);
+    save(&a);
+    while (writer_step()) continue;
+    CHECK(journal_answers() && spill_busy() && writer_pending() == 1);  /* the manifest alone   */
+    spill_cap(pieces_counts().spill_bytes - 1, 0);
+    spill_evict(0, now_s);
+    CHECK(spill_counts().dropped == 1 && spill_counts().rows == 1);
+    spill_cap(caps.spill_bytes, 0);
+    nvme_settle();
+    CHECK(spill_session(a.session) != NONE);
+    talk_drop(&a);
+    again();
+    CHECK_EQ(spill_counts().found_at_start, 1);
+    CHECK_EQ(start_of_prompt(a.keys, 80), 75);
+    CHECK_EQ(spill_clear(a.session), 1);
+    again();
+    CHECK_EQ(spill_counts().found_at_start + spill_counts().bad_at_start, 0);
+    down();
+}
+
 /* What was used last first, complete or not at all. */
 TEST(K29_a_drain_saves_each_conversation_whole_and_counts_what_it_does_not_reach)
 {

@@ -99,11 +99,14 @@ static void remove_manifest(const struct manifest *m)
     writer_remove(name);
 }
 
-/* An entry goes, its manifest first when it has one on disk. */
+/* An entry goes, its manifest first when it has one on disk; one that is being written has the same
+ * name and takes its place, or goes with what was there if it fails. */
 static void drop(u32 row)
 {
     struct spill_row *r = &own.row[row];
-    if (r->state == SPILL_COMPLETE) remove_manifest(&r->talk);
+    u32 save = find_session(r->talk.session, false);
+    bool newer = save != NONE && own.row[save].state == SPILL_MANIFEST;
+    if (r->state == SPILL_COMPLETE && !newer) remove_manifest(&r->talk);
     let_go(r);
     own.counts.dropped++;
 }
