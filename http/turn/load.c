@@ -47,12 +47,27 @@ static bool short_of(enum err err, const struct budget_plan *plan)
 static enum err ask_gate(const struct engine *e, u64 number, const struct budget_want want[2],
                          const struct tier_hit *hit, struct budget_plan *plan)
 {
-    aside_protect(hit->record);
+    u32 match = record_is(hit->record, hit->number) ? hit->record : NONE;
+    aside_protect(match);               /* NONE also when an earlier round took it            */
     enum err err = wants_gate(e, GATE_ADMIT, number, want, 2, hit, plan);
-    aside_unprotect(hit->record, hit->number);
-    if (!short_of(err, plan) || !record_is(hit->record, hit->number) ||
-        record_at(hit->record)->slot != NONE) return err;
+    aside_unprotect(match, hit->number);
+    if (!short_of(err, plan) || match == NONE || record_at(match)->slot != NONE) return err;
     return wants_gate(e, GATE_ADMIT, number, want, 2, hit, plan);
+}
+
+/* What was found is not evicted: its anchors, and the entry that holds the rest. */
+static void hold_found(const struct nvme_hit *found)
+{
+    pieces_hold(found->anchor);
+    for (u32 i = 0; i + 1 < found->units; i++) pieces_hold(found->more[i]);
+    if (found->row != NONE) spill_at(found->row)->reads++;
+}
+
+static void release_found(const struct nvme_hit *found)
+{
+    pieces_release(found->anchor);
+    for (u32 i = 0; i + 1 < found->units; i++) pieces_release(found->more[i]);
+    if (found->row != NONE) spill_at(found->row)->reads--;
 }
 
 /* The gate, again with idle conversations displaced, oldest first, as long as they could pay: not
@@ -63,8 +78,7 @@ static enum err make_way(struct engine *e, u64 number, const struct budget_want 
 {
     static struct budget_plan plan;
     enum err err;
-    pieces_hold(found->anchor);
-    if (found->row != NONE) spill_at(found->row)->reads++;
+    hold_found(found);
     for (;;) {
         u32 idle = resident_oldest(hit->record, NONE);
         err = ask_gate(e, number, want, hit, &plan);
@@ -80,8 +94,7 @@ static enum err make_way(struct engine *e, u64 number, const struct budget_want 
         e->counts.evicted++;
     }
     tier_settle();                      /* the matched record is not protected any more       */
-    if (found->row != NONE) spill_at(found->row)->reads--;
-    pieces_release(found->anchor);
+    release_found(found);
     return err;
 }
 

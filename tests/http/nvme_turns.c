@@ -352,8 +352,8 @@ TEST(K29_a_side_request_before_the_end_does_not_cost_the_conversation)
     last_down();
 }
 
-/* The first rows of a conversation on disk are in memory, in a slot or (one slot) aside; another one
- * idles, and the caches hold no byte more. */
+/* The first rows of a conversation on disk are in memory, in a slot or (one slot) aside; another
+ * one idles, and the caches hold no byte more. */
 static void part_in_memory(u32 slots, struct micro_ask *part)
 {
     static struct micro_ask other;
@@ -394,6 +394,30 @@ TEST(an_anchor_that_went_for_a_restore_that_came_to_nothing_is_not_started_from)
     caches->over = true;
     micro_run(&again);
     CHECK(again.result.cached < part.id_count - 1);
+    micro_equals_cold(&again);
+    last_down();
+}
+
+/* The disk tier is full: the anchors that the displaced one is saved with take the place of others,
+ * not of those that are about to be read. */
+TEST(what_makes_way_for_a_restore_is_not_saved_in_place_of_what_is_restored)
+{
+    static struct micro_ask other;
+    first_up(&(struct micro_setup){ .slot_count = 1, .kv_rows = 9 * G, .park_rows = UINT64_MAX,
+                                    .pin_rows = UINT64_MAX, .store_rows = UINT64_MAX });
+    micro_prompt(&ask, 6 * G + 5, 33, 5);
+    micro_run(&ask);
+    restart();
+    u64 full = pieces_counts().disk_bytes;
+    CHECK_OK(budget_graph_cap(&micro.graph, budget_graph_find(&micro.graph, "disk"), full));
+    micro_prompt(&other, 6 * G, 34, 3);
+    micro_run(&other);
+    micro_continue(&again, &ask, 3, 9);
+    micro_run(&again);
+    CHECK_EQ(again.result.source, SOURCE_SPILL);
+    CHECK_EQ(again.result.cached, ask.id_count + ask.result.generated - 1);
+    CHECK(pieces_counts().disk_bytes <= full && pieces_counts().evicted > 0);
+    CHECK_EQ(reader_counts().failed, 0);
     micro_equals_cold(&again);
     last_down();
 }
