@@ -34,7 +34,8 @@ static bool at_rest(void)
     return idle();
 }
 
-/* Half of them by `mem set`, which takes what is over at once; the others wait for a gate. */
+/* Half of them by `mem set`, which takes what is over at once; the others wait for a gate.  Live
+ * rows by `mem set` alone: else a conversation idles over their cap, as none does in an engine. */
 static void set_cap(const struct sim_op *op)
 {
     static const char *const names[] = { "anchors", "caches", "stash", "pin", "park", "store",
@@ -49,7 +50,7 @@ static void set_cap(const struct sim_op *op)
     if (n->node_class == CLASS_LIVE) cap = (20u + op->count) * unit;
     snprintf(text, sizeof text, "%llu", (ull)cap);
     if (op->salt % 7 == 6) snprintf(text, sizeof text, "none");
-    bool now = op->client % 2 == 1, rested = at_rest();
+    bool now = op->client % 2 == 1 || n->node_class == CLASS_LIVE, rested = at_rest();
     enum err err = now ? command(COMMAND_SET, n->name, text)
                        : budget_graph_cap(&micro.graph, node, cap);
     if (err != OK) CHECK_EQ(n->cap_bytes, before);      /* refused: under a reserve */
