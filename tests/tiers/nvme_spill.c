@@ -283,6 +283,27 @@ TEST(an_entry_that_goes_while_the_newer_manifest_is_written_does_not_take_it_alo
     down();
 }
 
+/* The disk tier's eviction took its last start, and a kill came before its manifest went too. */
+TEST(an_entry_without_a_start_goes_at_the_next_start_and_is_not_called_bad)
+{
+    up();
+    talk_grow(&a, 2 * G, 1);
+    talk_anchor(&a, 2 * G, ANCHOR_END);
+    save(&a);
+    nvme_settle();
+    pieces_clear();
+    talk_drop(&a);
+    nvme_down();                                        /* files of anchors go, no answer     */
+    memory_close();
+    memory_open();
+    CHECK_OK(nvme_up(false, NULL));
+    CHECK(spill_counts().rows == 0 && spill_counts().bad_at_start == 0);
+    CHECK_EQ(spill_counts().dropped, 1);
+    nvme_settle();
+    CHECK_EQ(names_in(), 1);
+    down();
+}
+
 /* What was used last first, complete or not at all. */
 TEST(K29_a_drain_saves_each_conversation_whole_and_counts_what_it_does_not_reach)
 {

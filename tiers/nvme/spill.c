@@ -457,7 +457,8 @@ void spill_served(const struct spill_hit *hit, bool good, u64 now_s)
 
 /* ------------------------------------------------------------------ scan */
 
-/* The pieces of a manifest, as users; false: rows are missing. */
+/* The pieces and anchors of a manifest that are there; false: rows, or all starts and one of its
+ * own among them, are missing. */
 static bool adopt(const struct manifest *m, struct spill_row *r)
 {
     static const u64 none[2];
@@ -470,15 +471,16 @@ static bool adopt(const struct manifest *m, struct spill_row *r)
     if (top && (r->top == NONE || pieces_row(r->top)->hi != line)) return false;
     if (tail && (r->tail == NONE || pieces_row(r->tail)->hi != m->length)) return false;
     if (r->tail != NONE && pieces_below(r->tail) != r->top) return false;
-    u32 kept = 0;
+    u32 kept = 0, its = 0;
     for (u32 i = 0; i < m->anchor_count; i++) {
+        its += off_line(m->anchor[i].pos);
         u32 piece = pieces_find(FORMAT_ANCHOR, m->anchor[i].name);
         if (piece == NONE || pieces_row(piece)->hi != m->anchor[i].pos) continue;
         r->talk.anchor[kept] = m->anchor[i];
         r->anchor[kept++] = off_line(m->anchor[i].pos) ? piece : NONE;
     }
     r->talk.anchor_count = kept;
-    return kept > 0;
+    return kept > 0 || its == 0;
 }
 
 static enum err scan_one(const char *name, const u64 session[2])
@@ -495,6 +497,12 @@ static enum err scan_one(const char *name, const u64 session[2])
     if (memcmp(m.session, session, sizeof m.session) != 0)
         return fail(ERR_FORMAT, "it is another session's than its name says");
     if (!adopt(&m, &r)) return fail(ERR_NOT_FOUND, "files it names are not there");
+    if (r.talk.anchor_count == 0) {     /* startless: a kill came before its manifest went    */
+        char path[FILE_PATH_BYTES];
+        own.counts.dropped++;
+        TRY(file_join(own.place->folder, name, path));
+        return file_remove(path);
+    }
     while (row < own.cap && own.row[row].state != SPILL_FREE) row++;
     if (row == own.cap) return fail(ERR_FULL, "%u spilled conversations", own.cap);
     if (r.top != NONE) pieces_use(r.top);
