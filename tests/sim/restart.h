@@ -190,6 +190,13 @@ static void check_shorter(void)
     }
 }
 
+/* The next start's caps, which are the profile's, hold what is there: nothing of it goes then. */
+static bool fits_start(void)
+{
+    struct pieces_counts p = pieces_counts();
+    return p.disk_bytes <= micro.profile.disk_bytes && p.spill_bytes <= micro.profile.spill_bytes;
+}
+
 static void check_left(void)
 {
     struct left *left = &world.left[world.model];
@@ -197,10 +204,10 @@ static void check_left(void)
     check_shorter();
     check_written();
     files_check();
-    left->known = nvme_on() && !left->rotten;
+    left->known = nvme_on() && !left->rotten && fits_start();
     left->pieces = pieces_counts().rows;
     left->talks = spill_counts().rows;
-    for (u32 i = 0; all_written() && i < SIM_CLIENTS; i++) {
+    for (u32 i = 0; all_written() && left->known && i < SIM_CLIENTS; i++) {
         struct client *c = &world.client[i];
         u32 talk = spill_session((const u64[2]){ c->session, c->session });
         if (talk != NONE && spill_at(talk)->talk.length == c->row_count)
