@@ -258,8 +258,9 @@ VEC_FN void codes_block(enum ops_source format, const struct codes_strip *i, u32
             for (u32 j = 0; j < rows * tiles; j++)
                 sum[j] = codes_start(codes_begin(format, i, row + (u64)(j / tiles) * i->blocks + b,
                                                  h));
+            u32 quads_to = (h + 1) * INT8_QUADS / halves;
 #pragma GCC unroll 8
-            for (u32 q = h * INT8_QUADS / halves; q < (h + 1) * INT8_QUADS / halves; q++) {
+            for (u32 q = h * INT8_QUADS / halves; q < quads_to; q++) {
                 for (u32 c = 0; c < tiles; c++)
                     w[c] = codes_quad(format, tile + c * i->strip_bytes, q);
                 for (u32 j = 0; j < rows; j++) {

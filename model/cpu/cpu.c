@@ -113,7 +113,7 @@ static u32 cpu_arithmetic_of(enum ops_source type)
 {
     if (cpu.reference) return ID_REFERENCE;
     if (!ops_by_integers(cpu.arithmetic, type)) return ID_BF16;
-    return type == OPS_Q8_0 ? ID_INT8 : ID_BF16 | ID_CODES << (type - OPS_Q4_0);
+    return type == OPS_Q8_0 ? (u32)ID_INT8 : ID_BF16 | (u32)ID_CODES << (type - OPS_Q4_0);
 }
 
 static u64 cpu_pack_bytes(const struct ops_pack_source *source)
