@@ -455,6 +455,30 @@ TEST(K29_one_short_answer_of_its_own_session_does_not_cost_the_conversation)
     last_down();
 }
 
+TEST(K29_one_answer_beside_a_part_of_its_conversation_is_not_written_for_it)
+{
+    static struct micro_ask side;
+    const u64 session[2] = { 21, 21 };
+    first_up(&(struct micro_setup){ .slot_count = 2 });
+    micro_prompt(&ask, 4 * G + 5, 21, 6);
+    micro_run(&ask);
+    micro_continue(&again, &ask, 3 * G, 22);
+    micro_push(&again);
+    for (u32 i = 0; i < 2; i++) engine_pass();          /* cancelled while it is read         */
+    submit_cancel(again.submit);
+    micro_wait(&again);
+    CHECK(again.result.finish == FINISH_CANCELLED && again.result.generated == 0);
+    micro_prompt(&side, G + 3, 23, 3);
+    side.session = 21;
+    micro_run(&side);
+    restart();
+    CHECK(spill_at(spill_session(session))->talk.length > 4 * G + 5);
+    micro_run(&again);
+    CHECK(again.result.source == SOURCE_SPILL && again.result.cached > 4 * G + 5);
+    micro_equals_cold(&again);
+    last_down();
+}
+
 /* Two conversations take turns in one slot and the park holds neither. */
 TEST(K32_two_conversations_in_turn_come_back_from_disk_each_time)
 {

@@ -26,7 +26,7 @@ static bool is_newest(u32 record)
         bool one = (row->class == HOLD_LIVE || row->class == HOLD_PARK) && !row->guest &&
                    !row->tail;
         if (r == record || !one || !record_session(r, mine->session)) continue;
-        if (is_whole(r) && beside(record, record_rows(r))) return false;
+        if (beside(record, record_rows(r))) return false;
         bool over = is_whole(r) ? !beside(r, rows) : record_rows(r) >= rows;
         if (over && row->used_us >= mine->used_us) return false;
     }

@@ -69,27 +69,26 @@ static bool beside(u32 record, u64 rows)
     return k->answers == 1 && 2 * k->start < rows && record_rows(record) < rows;
 }
 
-/* An answered turn of the session left it. */
-static bool left_whole(u32 record, const u64 session[2])
+/* A turn of the session in this life left it. */
+static bool left(u32 record, const u64 session[2])
 {
-    return record_session(record, session) && kept_writable(record) && whole(record) &&
+    return record_session(record, session) && kept_writable(record) &&
            kept_of(record)->turn_us > 0;
 }
 
-/* The record of a session that holds what its turns left, or NONE. */
-static u32 standing(const u64 session[2])
+/* The record of a session that holds what its turns left, or NONE; its entry has so many rows. */
+static u32 standing(const u64 session[2], u64 entry_rows)
 {
     u32 best = NONE, part = NONE;
-    u64 longest = 0;
+    u64 longest = entry_rows;
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1))
-        if (left_whole(r, session)) longest = MAX(longest, record_rows(r));
+        if (left(r, session)) longest = MAX(longest, record_rows(r));
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
-        if (!left_whole(r, session) || beside(r, longest)) continue;
+        if (!left(r, session) || !whole(r) || beside(r, longest)) continue;
         if (best == NONE || later(r, best)) best = r;
     }
     for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
-        if (!record_session(r, session) || !kept_writable(r) || whole(r)) continue;
-        if (kept_of(r)->turn_us == 0) continue;
+        if (!left(r, session) || whole(r)) continue;
         if (best != NONE && (!later(r, best) || record_rows(r) < record_rows(best))) continue;
         u64 rows = record_rows(r), most = part == NONE ? 0 : record_rows(part);
         if (rows > most || (rows == most && later(r, part))) part = r;
@@ -101,10 +100,8 @@ bool kept_newest(u32 record)
 {
     const struct record_row *mine = record_at(record);
     u32 row = spill_session(mine->session);
-    if (standing(mine->session) != record) return false;
-    if (row == NONE) return true;
-    const struct spill_row *there = spill_at(row);
-    u64 length = there->talk.length;
-    bool over = whole(record) ? !beside(record, length) : length <= record_rows(record);
-    return there->used_us <= mine->used_us && over;
+    u64 entry_rows = row == NONE ? 0 : spill_at(row)->talk.length;
+    if (standing(mine->session, entry_rows) != record) return false;
+    return row == NONE || (spill_at(row)->used_us <= mine->used_us &&
+                           (whole(record) || entry_rows <= record_rows(record)));
 }
