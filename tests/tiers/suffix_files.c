@@ -439,3 +439,46 @@ TEST(memory_that_was_yielded_comes_back_at_the_next_start)
     no_trace(bob);
     store_remove_folder();
 }
+
+/* One session's words in a file, more of them that could not be written; and the cap of its node
+ * lowered to nothing then, or not. */
+static void half_written(bool cap)
+{
+    static struct budget_record record[SEGMENT_ROWS];
+    static struct budget_plan plan;
+    u32 node = budget_graph_find(&store_graph, "suffix");
+    suffix_log_add(request(0), LENGTH, bob);
+    store_write();
+    file_fail_as(1, FILE_FAULT_IO);
+    suffix_log_add(request(1), LENGTH / 2, bob);
+    store_write();
+    file_fail_as(0, FILE_FAULT_NONE);
+    CHECK(suffix_log_counts().write_failed == 1 && suffix_log_counts().file_bytes == 0);
+    if (!cap) return;
+    u32 victims = segment_victims(record, SEGMENT_ROWS);
+    CHECK_OK(budget_gate_set(&store_graph, node, 0, &(struct budget_ask){
+        .records = record, .record_count = victims }, &plan));
+    CHECK_EQ(store_graph.node[node].used_bytes, 0);
+    CHECK_EQ(suffix_log_counts().stored, 1);
+}
+
+/* A cap holds, also while the disk takes nothing; what its file had before is there again. */
+TEST(a_segment_whose_write_failed_is_yielded_and_its_file_is_not_forgotten)
+{
+    for (u32 way = 0; way < 3; way++) {                 /* a start; a clear; one without cap  */
+        store_new_folder();
+        store_open(&(struct store_setup){ .cap_bytes = CAP, .files = true });
+        half_written(way < 2);
+        segment_check();
+        if (way > 0) CHECK(suffix_log_clear(bob) > 0);
+        store_settle();
+        store_close();
+        if (way > 0) no_trace(bob);
+        store_open(&(struct store_setup){ .cap_bytes = CAP, .files = true });
+        store_settle();
+        CHECK((known(0) > 0) == (way == 0));
+        CHECK_EQ(known(1), 0);
+        store_close();
+        store_remove_folder();
+    }
+}

@@ -60,7 +60,6 @@ static void count_files(void)
 static void files_off(const char *why)
 {
     own.files = false;
-    segment_files(false);
     log_line(LOG_LEVEL_WARN, "suffix store: it is in memory alone from now on: %s", why);
 }
 
@@ -113,6 +112,7 @@ static void flush(u32 row)
         write_later();
         return;
     }
+    r->filed = true;
     r->writing = r->count;
     r->holds++;
 }
@@ -165,7 +165,7 @@ static u64 log_words(u32 *rows_out)
 static void forget(u32 row)
 {
     struct segment_row *r = segment_at(row);
-    if (r->written > 0 || r->writing > 0 || r->state == SEGMENT_STORED) doom(r->number);
+    if (r->filed) doom(r->number);
     if (own.open == row) own.open = NONE;
     segment_forget(row);
     count_files();
@@ -361,7 +361,7 @@ static u64 clear_row(u32 row, const u64 session[2])
 {
     struct segment_row *r = segment_at(row);
     u64 words = r->count, number = r->number, ids = r->ids;
-    bool open = own.open == row, filed = r->written > 0 || r->writing > 0;
+    bool open = own.open == row, filed = r->filed;
     bool whole = session == NULL || r->state == SEGMENT_STORED;
     if (!whole && words_of_session(segment_memory(row), words, session) == 0) return 0;
     u32 left = NONE;
@@ -442,6 +442,7 @@ static enum err load(const struct folder_file *file, bool newest)
     struct segment_row *r = segment_at(row);
     r->number = file->number;
     r->count = r->written = valid;
+    r->filed = true;
     r->ids = ids;
     own.counts.found += ids;
     if (valid * sizeof *to < file->bytes) {
@@ -485,7 +486,6 @@ enum err suffix_log_open(const struct suffix_log_setup *setup)
     own.node = budget_graph_find(setup->graph, "suffix-log");
     if (own.cap_words == 0 || setup->cache_dir[0] == 0) return OK;
     own.files = true;
-    segment_files(true);
     u32 rows;
     if (open_files() != OK) files_off(err_last()->text);
     if (log_words(&rows) > own.cap_words) forget_half();

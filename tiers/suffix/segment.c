@@ -17,7 +17,7 @@ static struct {
     struct segment_view *view;          /* [SEGMENT_ROWS]                                     */
     u32 arena, node, views;
     u64 now_us, yielded, refused, released;
-    bool files, stale;                  /* the views are not of the table as it is            */
+    bool stale;                         /* the views are not of the table as it is            */
 } own;
 
 static const extent_id nothing = { NONE, 0 };
@@ -116,8 +116,7 @@ static void set_free(struct segment_row *r)
 
 static bool yields(const struct segment_row *r)
 {
-    if ((r->state != SEGMENT_OPEN && r->state != SEGMENT_CLOSED) || r->holds > 0) return false;
-    return !own.files || r->corpus || r->written == r->count;
+    return (r->state == SEGMENT_OPEN || r->state == SEGMENT_CLOSED) && r->holds == 0;
 }
 
 static u64 yield(void *owner, const u32 *records, u32 count)
@@ -129,12 +128,15 @@ static u64 yield(void *owner, const u32 *records, u32 count)
         ASSERT(yields(r));
         bytes += memory_bytes(r);
         own.yielded++;
-        if (r->written < r->count) {    /* no file has it                                     */
+        if (!r->filed) {
             set_free(r);
             continue;
         }
         give_all(r);
         r->state = SEGMENT_STORED;
+        r->count = MAX(r->written, (u64)WORDS_FILE);
+        r->ids = MIN(r->ids, r->count);
+        r->places = 0;
     }
     own.stale = true;
     return bytes;
@@ -243,6 +245,7 @@ enum err segment_stored(u64 number, u64 count)
     u32 row = free_row();
     if (row == NONE) return fail(ERR_FULL, "%d segments", SEGMENT_ROWS);
     own.row[row].state = SEGMENT_STORED;
+    own.row[row].filed = true;
     own.row[row].number = number;
     own.row[row].count = own.row[row].cap = own.row[row].written = MAX(count, (u64)WORDS_FILE);
     return OK;
@@ -302,6 +305,7 @@ static u32 copy(u32 row)
     if (fresh == NONE) return NONE;
     struct segment_row *r = segment_at(fresh);
     r->number = old->number;
+    r->filed = old->filed;
     r->state = old->state;
     r->hits = old->hits;
     r->used_us = old->used_us;
@@ -387,8 +391,6 @@ void segment_hit(u32 row, u64 now_us)
     own.row[row].hits++;
     own.row[row].used_us = own.now_us = MAX(own.now_us, now_us);
 }
-
-void segment_files(bool files) { own.files = files; }
 
 u32 segment_victims(struct budget_record *out, u32 cap)
 {

@@ -41,6 +41,7 @@ struct segment_row {
     u32 holds, hits;
     bool corpus;                        /* --corpus: never forgotten, no file                 */
     bool building;                      /* the builder reads it                               */
+    bool filed;                         /* a file of its number may be there, whatever is in it */
 };
 
 /* What the lookup reads: newest first, the corpus last.  Records only, without a file's head. */
@@ -95,9 +96,8 @@ u32  segment_views(const struct segment_view **out);
 void segment_hit(u32 row, u64 now_us);
 u32  segment_hash(const u32 *end);      /* of the three ids before `end`                      */
 
-/* What a gate may take of node `suffix`: segments that no thread has, and whose file, if `files`
- * are written, is whole. */
-void segment_files(bool files);
+/* What a gate may take of node `suffix`: segments that no thread has.  Words that could not be
+ * written go too; the rest of its file is STORED. */
 u32  segment_victims(struct budget_record *out, u32 cap);
 u64  segment_yielded(void);             /* segments so far                                    */
 u64  segment_refused(void);             /* gates that refused memory                          */
