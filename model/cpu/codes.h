@@ -18,6 +18,7 @@ enum {
     CODES_SCALES = 64, CODES_D = 256,       /* in a head of Q4_K, Q5_K; of Q6_K                */
     CODES_SUMS = 12, CODES_TILES = 2,       /* a block's most                                  */
     CODES_AHEAD = 4096,
+    CODES_HEADS = 36,                       /* bytes of heads a block, about                   */
 };
 
 #ifdef INT8_VNNI
@@ -182,6 +183,7 @@ struct codes_strip {
     const struct ops_product *p;
     struct level_int8 x;
     const u8 *w;                            /* strip of tile column `tile`                     */
+    const f32 *scale;                       /* codes_scales of it and of the tiles beside it   */
     u64 strip_bytes, k;
     u32 blocks, tile;
 };
@@ -205,34 +207,47 @@ VEC_FN i32 codes_begin(enum ops_source format, const struct codes_strip *i, u64 
     return format == OPS_Q6_K ? i->x.half[2 * at + h] : 0;
 }
 
-/* What block b's sums are multiplied with, and what is taken off. */
-struct codes_scale { vec half[2], least; };
+/* Vectors of scales a block: one, of Q6_K one a half; of Q4_K and Q5_K the second is the least. */
+VEC_FN u32 codes_each(enum ops_source format) { return format == OPS_Q4_0 ? 1 : 2; }
 
-VEC_FN struct codes_scale codes_scale(enum ops_source format, const struct codes_strip *i, u32 c,
-                                      u32 b, struct codes_head *head)
+/* All scales of a strip as f32, [blocks][codes_each][16 columns]. */
+VEC_FN void codes_strip_scales(enum ops_source format, const struct ops_matrix *w, const u8 *strip,
+                               f32 *to)
 {
-    struct codes_scale s;
     const struct format_row *f = &format_rows[format];
-    const u8 *heads = i->w + c * i->strip_bytes + (u64)i->blocks * f->tile_bytes;
-    u32 at = b, part;
-    if (i->p->w->cols.keys > 0) at = ops_heads_from(&i->p->w->cols, b * LEVEL_BLOCK) / LEVEL_BLOCK;
-    if (format == OPS_Q4_0) {
-        s.half[0] = s.half[1] = s.least = int8_scales(heads + (u64)at * 2 * LEVEL_COLUMNS);
-        return s;
+    u32 blocks = w->k / LEVEL_BLOCK;
+    const u8 *heads = strip + (u64)blocks * f->tile_bytes;
+    struct codes_head head = { .at = NULL };
+    for (u32 b = 0; b < blocks; b++, to += codes_each(format) * LEVEL_COLUMNS) {
+        u32 at = w->cols.keys == 0 ? b : ops_heads_from(&w->cols, b * LEVEL_BLOCK) / LEVEL_BLOCK;
+        u32 part = at % 8;
+        if (format == OPS_Q4_0) {
+            vec_store(to, int8_scales(heads + (u64)at * f->head_bytes));
+            continue;
+        }
+        const u8 *from = heads + (u64)(at / 8) * f->head_bytes;
+        if (format == OPS_Q6_K) {
+            vec d = int8_scales(from + CODES_D);
+            from += 2 * part * LEVEL_COLUMNS;
+            vec_store(to, vec_mul(d, codes_signed(from)));
+            vec_store(to + LEVEL_COLUMNS, vec_mul(d, codes_signed(from + LEVEL_COLUMNS)));
+            continue;
+        }
+        if (head.at != from) codes_unpack(&head, from);
+        part *= LEVEL_COLUMNS;
+        vec_store(to, vec_mul(head.d, codes_unsigned(head.scale + part)));
+        vec_store(to + LEVEL_COLUMNS, vec_mul(head.least, codes_unsigned(head.off + part)));
     }
-    heads += (u64)(at / 8) * f->head_bytes;
-    part = at % 8;
-    if (format == OPS_Q6_K) {
-        vec d = int8_scales(heads + CODES_D);
-        for (u32 h = 0; h < 2; h++)
-            s.half[h] = vec_mul(d, codes_signed(heads + (2 * part + h) * LEVEL_COLUMNS));
-        s.least = d;
-        return s;
+}
+
+static VEC_LOOP void codes_scales(const struct ops_matrix *w, const u8 *strip, f32 *to)
+{
+    switch (w->format) {
+    case OPS_Q4_0: codes_strip_scales(OPS_Q4_0, w, strip, to); break;
+    case OPS_Q4_K: codes_strip_scales(OPS_Q4_K, w, strip, to); break;
+    case OPS_Q5_K: codes_strip_scales(OPS_Q5_K, w, strip, to); break;
+    default:       codes_strip_scales(OPS_Q6_K, w, strip, to);
     }
-    if (head->at != heads) codes_unpack(head, heads);
-    s.half[0] = s.half[1] = vec_mul(head->d, codes_unsigned(head->scale + part * LEVEL_COLUMNS));
-    s.least = vec_mul(head->least, codes_unsigned(head->off + part * LEVEL_COLUMNS));
-    return s;
 }
 
 /* rows x tiles from row r, tile column i->tile on; format and counts: constants of the caller. */
@@ -240,19 +255,17 @@ VEC_FN void codes_block(enum ops_source format, const struct codes_strip *i, u32
                         u32 r)
 {
     u32 halves = format == OPS_Q6_K ? 2 : 1, tile_bytes = format_rows[format].tile_bytes;
-    u64 row = (u64)r * i->blocks;
-    struct codes_head head[CODES_TILES];
+    u64 row = (u64)r * i->blocks, step = (u64)i->blocks * codes_each(format) * LEVEL_COLUMNS;
+    const f32 *scale = i->scale;
     vec s[CODES_SUMS];
-    for (u32 c = 0; c < tiles; c++) head[c].at = NULL;
     for (u32 j = 0; j < rows * tiles; j++) s[j] = vec_zero();
-    for (u32 b = 0; b < i->blocks; b++) {
+    const u8 *next = i->w + tiles * i->strip_bytes + (u64)i->blocks * tile_bytes;
+    for (u32 b = 0; b < i->blocks; b++, scale += codes_each(format) * LEVEL_COLUMNS) {
         const u8 *tile = i->w + (u64)b * tile_bytes;
-        struct codes_scale scale[CODES_TILES];
-        for (u32 c = 0; c < tiles; c++) {
-            scale[c] = codes_scale(format, i, c, b, &head[c]);
-            for (u32 l = 0; l < tile_bytes; l += CODES_LINE)
-                __builtin_prefetch(tile + c * i->strip_bytes + l + CODES_AHEAD);
-        }
+        if (tiles == 1) __builtin_prefetch(next + b * CODES_HEADS);
+        for (u32 l = 0; l < tiles * tile_bytes; l += CODES_LINE)
+            __builtin_prefetch(tile + l / tile_bytes * i->strip_bytes + l % tile_bytes +
+                               CODES_AHEAD);
         for (u32 h = 0; h < halves; h++) {
             int8_sum sum[CODES_SUMS], w[CODES_TILES];
             for (u32 j = 0; j < rows * tiles; j++)
@@ -272,13 +285,14 @@ VEC_FN void codes_block(enum ops_source format, const struct codes_strip *i, u32
             }
             for (u32 j = 0; j < rows * tiles; j++) {
                 vec d = vec_all(i->x.d[row + (u64)(j / tiles) * i->blocks + b]);
-                s[j] = vec_fma(int8_f32(sum[j]), vec_mul(d, scale[j % tiles].half[h]), s[j]);
+                vec by = vec_load(scale + j % tiles * step + h * LEVEL_COLUMNS);
+                s[j] = vec_fma(int8_f32(sum[j]), vec_mul(d, by), s[j]);
             }
         }
         if (format != OPS_Q4_K && format != OPS_Q5_K) continue;
         for (u32 j = 0; j < rows * tiles; j++) {
             vec least = vec_all(i->x.least[row + (u64)(j / tiles) * i->blocks + b]);
-            s[j] = vec_fma(least, scale[j % tiles].least, s[j]);
+            s[j] = vec_fma(least, vec_load(scale + j % tiles * step + LEVEL_COLUMNS), s[j]);
         }
     }
     for (u32 j = 0; j < rows * tiles; j++)
@@ -330,9 +344,14 @@ static void codes_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_
         .k = p->w->k, .blocks = p->w->k / LEVEL_BLOCK,
     };
     u32 most = hi - lo <= CODES_DOWN ? 1 : CODES_ACROSS, across, down;
+    u64 step = (u64)i.blocks * codes_each(p->w->format) * LEVEL_COLUMNS;
+    f32 scale[most * step];                 /* of the strips that the kernels walk              */
+    i.scale = scale;
     for (i.tile = tile_lo; i.tile < tile_hi; i.tile += across) {
         across = MIN(tile_hi - i.tile, most);
         i.w = p->w->packed + i.tile * i.strip_bytes;
+        for (u32 c = 0; c < across; c++)
+            codes_scales(p->w, i.w + c * i.strip_bytes, scale + c * step);
         for (u32 r = lo; r < hi; r += down) {
             u32 left = hi - r, full = CODES_DOWN / across;
             down = left > full && left < 2 * full ? (left + 1) / 2 : MIN(left, full);
