@@ -1,4 +1,4 @@
-/* model/cpu/avx2.c - the level for AVX2 with FMA: sixteen lanes in two registers.
+/* model/cpu/avx2.c - the level for AVX2 with FMA and F16C: sixteen lanes in two registers.
  *
  * The operations' text stands in vector.h, once for all vector levels; this file compiles it for
  * one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
@@ -14,11 +14,11 @@
 #include "model/maths.h"
 
 #if defined(__clang__)
-#define LEVEL_TARGET __attribute__((target("avx2,fma")))
+#define LEVEL_TARGET __attribute__((target("avx2,fma,f16c")))
 #pragma clang attribute push(LEVEL_TARGET, apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 #include "model/cpu/codes.h"
 #include "model/cpu/vector.h"

@@ -100,9 +100,14 @@ VEC_FN vec int8_f32(int8_sum sum)
 {
     return (vec){ _mm256_cvtepi32_ps(sum.l), _mm256_cvtepi32_ps(sum.h) };
 }
+VEC_FN vec int8_scales(const u8 *head)
+{
+    const __m128i *at = (const __m128i *)(const void *)head;
+    return (vec){ _mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at + 1)) };
+}
 #endif
 
-#ifndef INT8_VNNI
+#ifdef __aarch64__
 VEC_FN vec int8_scales(const u8 *head)
 {
     f32 d[LEVEL_COLUMNS];
