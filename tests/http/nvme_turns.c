@@ -479,6 +479,30 @@ TEST(K29_one_answer_beside_a_part_of_its_conversation_is_not_written_for_it)
     last_down();
 }
 
+/* An entry of 6 lines; a shorter conversation of two answers in its place; then one answer longer
+ * than that, which is beside the entry, but not beside what stands by then. */
+TEST(K29_one_answer_is_beside_what_stands_when_it_comes)
+{
+    static struct micro_ask side;
+    const u64 session[2] = { 24, 24 };
+    first_up(&(struct micro_setup){ .slot_count = 2 });
+    micro_prompt(&ask, 6 * G, 24, 4);
+    micro_run(&ask);
+    restart();
+    micro_prompt(&again, G + 3, 25, 3);
+    again.session = 24;
+    micro_run(&again);
+    micro_continue(&again, &again, 5, 26);
+    micro_run(&again);
+    micro_prompt(&side, 2 * G + 9, 27, 3);
+    side.session = 24;
+    micro_run(&side);
+    restart();
+    CHECK_EQ(spill_at(spill_session(session))->talk.length,
+             side.id_count + side.result.generated - 1);
+    last_down();
+}
+
 /* Two conversations take turns in one slot and the park holds neither. */
 TEST(K32_two_conversations_in_turn_come_back_from_disk_each_time)
 {

@@ -9,8 +9,8 @@
 enum { SEEDS = 200, TURNS = 60 };
 
 /* Of longer runs, those that found something. */
-static const u16 found[] = { 406, 1317, 1902, 2305, 2432, 3076, 3215, 3641, 4203, 4422, 4765, 5643,
-                               7673 };
+static const u16 found[] = { 406, 1317, 1902, 2305, 2432, 2644, 3076, 3215, 3222, 3641, 4203, 4422,
+                               4765, 5643, 7673 };
 
 static f64 seconds(void)
 {

@@ -60,8 +60,6 @@ bool kept_writable(u32 record)
 
 static bool whole(u32 record) { return kept_of(record)->whole_rows == record_rows(record); }
 
-static bool later(u32 a, u32 b) { return record_at(a)->used_us > record_at(b)->used_us; }
-
 /* A whole record is one answer beside a conversation of so many rows. */
 static bool beside(u32 record, u64 rows)
 {
@@ -76,32 +74,37 @@ static bool left(u32 record, const u64 session[2])
            kept_of(record)->turn_us > 0;
 }
 
-/* The record of a session that holds what its turns left, or NONE; its entry has so many rows. */
-static u32 standing(const u64 session[2], u64 entry_rows)
+static bool before(u32 a, u32 b)
 {
-    u32 best = NONE, part = NONE;
-    u64 longest = entry_rows;
-    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1))
-        if (left(r, session)) longest = MAX(longest, record_rows(r));
-    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
-        if (!left(r, session) || !whole(r) || beside(r, longest)) continue;
-        if (best == NONE || later(r, best)) best = r;
-    }
-    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
-        if (!left(r, session) || whole(r)) continue;
-        if (best != NONE && (!later(r, best) || record_rows(r) < record_rows(best))) continue;
-        u64 rows = record_rows(r), most = part == NONE ? 0 : record_rows(part);
-        if (rows > most || (rows == most && later(r, part))) part = r;
-    }
-    return part != NONE ? part : best;
+    u64 x = record_at(a)->used_us, y = record_at(b)->used_us;
+    return x != y ? x < y : a < b;
 }
 
-bool kept_newest(u32 record)
+/* The one used next after `last` (NONE: the first), not before `from_us`, or NONE. */
+static u32 next_left(const u64 session[2], u32 last, u64 from_us)
 {
-    const struct record_row *mine = record_at(record);
-    u32 row = spill_session(mine->session);
-    u64 entry_rows = row == NONE ? 0 : spill_at(row)->talk.length;
-    if (standing(mine->session, entry_rows) != record) return false;
-    return row == NONE || (spill_at(row)->used_us <= mine->used_us &&
-                           (whole(record) || entry_rows <= record_rows(record)));
+    u32 next = NONE;
+    for (u32 r = record_next(0); r != NONE; r = record_next(r + 1)) {
+        if (!left(r, session) || record_at(r)->used_us < from_us) continue;
+        if (last != NONE && !before(last, r)) continue;
+        if (next == NONE || before(r, next)) next = r;
+    }
+    return next;
 }
+
+/* The record that stands for a session, or NONE: its entry does.  What its turns left goes over one
+ * another as each came. */
+static u32 standing(const u64 session[2])
+{
+    u32 row = spill_session(session), best = NONE;
+    u64 rows = row == NONE ? 0 : spill_at(row)->talk.length;
+    u64 from_us = row == NONE ? 0 : spill_at(row)->used_us;
+    for (u32 r = next_left(session, NONE, from_us); r != NONE; r = next_left(session, r, from_us)) {
+        if (whole(r) ? beside(r, rows) : record_rows(r) < rows) continue;
+        best = r;
+        rows = record_rows(r);
+    }
+    return best;
+}
+
+bool kept_newest(u32 record) { return standing(record_at(record)->session) == record; }

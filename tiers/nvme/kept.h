@@ -4,9 +4,9 @@
  * Written is what the session's turns of this life left: the record on which a turn was answered
  * last, or a later one that a turn left on the way (cancelled while it read, failed, cut) when it
  * has no fewer rows.  One answer alone, begun below half of a longer conversation of the session,
- * is a request beside it (a title where nothing was resident) until it is gone on with.  The same
- * holds against the entry on disk.  A record on which no turn of its session ended (read back, then
- * refused) is never written.  Engine thread. */
+ * is a request beside it (a title where nothing was resident) until it is gone on with.  Each is
+ * held against what stood when it came, the entry on disk first.  A record on which no turn of its
+ * session ended (read back, then refused) is never written.  Engine thread. */
 #ifndef NVME_KEPT_H
 #define NVME_KEPT_H
 
