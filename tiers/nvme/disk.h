@@ -54,7 +54,7 @@ bool disk_lacks_space(void);
 /* Line counts, and the bytes written today, to their file through the writer.  False: not now (one
  * is under way, or the ring is full). */
 bool disk_counts_save(void);
-enum { DISK_COUNTS_OWNER = UINT32_MAX - 1 };            /* of its answer                       */
+#define DISK_COUNTS_OWNER (UINT32_MAX - 1)              /* of its answer                       */
 void disk_counts_saved(void);
 
 void disk_served(const struct disk_hit *hit, bool good, u64 now_s);

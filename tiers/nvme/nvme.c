@@ -353,7 +353,7 @@ static struct spill_source source_of(u32 record, struct anchor_list *anchors, bo
     *anchors = record_anchors(record);
     return (struct spill_source){
         .session = { r->session[0], r->session[1] },
-        .rows = { block, rows, { r->session[0], r->session[1] } }, .anchors = anchors,
+        .rows = { block, rows, { r->session[0], r->session[1] }, 0 }, .anchors = anchors,
         .generations = record_generations(record), .head_pos = r->head_pos, .taint = r->taint,
         .hits = r->hits, .always = always, .used_us = r->used_us,
         .used_s = now_s - MIN(now_s, idle_us / 1000000u),
