@@ -4,7 +4,11 @@
 
 #include "model/ops.h"
 
-/* As level.h's expand. */
+/* Whether this machine has the instructions (AVX512_BF16 and AVX512_VBMI). */
+bool avx512bf16_here(void);
+
+/* As level.h's expand; and level_stream of stream.h. */
 void avx512bf16_expand(const struct ops_matrix *w, u32 tile, u32 lo, u32 hi, u8 *out);
+void avx512bf16_stream(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi);
 
 #endif

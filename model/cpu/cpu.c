@@ -18,7 +18,7 @@ enum {
     ID_BF16 = 1, ID_INT8 = 2,           /* numbers a test ties to bits; change with any bit    */
     ID_CODES = 4,                       /* of Q4_0 by integers; doubled for the next format    */
     ID_REFERENCE = 1001,
-    PACKING_ID = 2,                     /* of the layouts of pack.h and format.h               */
+    PACKING_ID = 3,                     /* of the layouts of pack.h and format.h               */
     HEAD_DIM_CAP = 1024,                /* row buffers of a head stand on the stack            */
     TASK_VALUES = 16384,                /* elementwise: values a task                          */
     TASK_ROWS = 8,                      /* norm, gates: rows a task                            */

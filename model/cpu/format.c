@@ -13,15 +13,6 @@ enum {
     FP8_EDGE = 128,
 };
 
-const struct format_row format_rows[OPS_SOURCE_COUNT] = {
-    [OPS_FP8_BLOCK] = { 512, 4, 4 },
-    [OPS_Q8_0] = { 512, 32, 1 },
-    [OPS_Q4_0] = { 256, 32, 1 },
-    [OPS_Q4_K] = { 256, 256, 8 },
-    [OPS_Q5_K] = { 320, 256, 8 },
-    [OPS_Q6_K] = { 384, 288, 8 },
-};
-
 enum ops_source format_of(const struct ops_pack_source *source)
 {
     const struct ops_heads *cols = &source->cols;
@@ -59,6 +50,9 @@ static void codes_of(enum ops_source type, const u8 *b, u32 part, u8 code[LEVEL_
         if (type == OPS_Q5_K) code[i] |= (u8)((high[i] >> part & 1) << 4);
     }
 }
+
+/* Term t of column c in a tile of FP8. */
+static u32 fp8_at(u32 c, u32 t) { return t / 4 * LINE + c / 4 * 16 + t % 4 * 4 + c % 4; }
 
 /* Codes of column c to their places in a tile. */
 static void place_codes(enum ops_source type, const u8 code[LEVEL_BLOCK], u32 c, u8 *tile)
@@ -115,7 +109,7 @@ static void pack_fp8(const struct ops_pack_source *s, u8 *strip, u32 tile)
     u64 blocks = ((u64)s->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK;
     for (u32 c = 0; c < MIN(s->n - j0, (u32)LEVEL_COLUMNS); c++)
         for (u32 t = 0; t < s->k; t++)
-            strip[(u64)t * LEVEL_COLUMNS + c] = s->data[(u64)(j0 + c) * s->k + t];
+            strip[fp8_at(c, t)] = s->data[(u64)(j0 + c) * s->k + t];
     for (u32 i = 0; i < across; i++) {
         u64 at = (u64)(j0 / FP8_EDGE) * across + i;
         f32 scale;
@@ -180,7 +174,7 @@ f32 format_value(const struct ops_matrix *w, const u8 *strip, u32 c, u32 t)
     if (w->format == OPS_FP8_BLOCK) {
         f32 edge;
         memcpy(&edge, format_head(w, strip, block, &part), sizeof edge);
-        return maths_from_e4m3(tile[at * LEVEL_COLUMNS + c]) * edge;
+        return maths_from_e4m3(tile[fp8_at(c, at)]) * edge;
     }
     struct format_scales s = format_scales(w, strip, c, block);
     f32 value = s.half[at / 16] * (f32)format_code(w->format, tile, c, at);

@@ -3,7 +3,7 @@
  * A strip is 16 columns of a matrix: a tile of codes a block of 32 terms, K ascending, then the
  * heads (scales) of the blocks; strips after one another, the size of the file's blocks.
  *
- *   FP8_BLOCK  512 B  [32 terms][16 columns] e4m3     head, 4 blocks: f32
+ *   FP8_BLOCK  512 B  [8 quads][4][4 terms][4 columns] e4m3       head, 4 blocks: f32
  *   Q8_0       512    [8 quads][16 columns][4] i8     head, a block:  d f16[16]
  *   Q4_0       256    low                             head, a block:  d f16[16]
  *   Q4_K       256    low                             head, 8 blocks: d, dmin f16[16], s u8[12][16]
@@ -24,7 +24,14 @@
 #include "model/cpu/level.h"
 
 struct format_row { u16 tile_bytes, head_bytes, head_blocks; };     /* tile_bytes 0: not kept  */
-extern const struct format_row format_rows[OPS_SOURCE_COUNT];
+static const struct format_row format_rows[OPS_SOURCE_COUNT] = {
+    [OPS_FP8_BLOCK] = { 512, 4, 4 },
+    [OPS_Q8_0] = { 512, 32, 1 },
+    [OPS_Q4_0] = { 256, 32, 1 },
+    [OPS_Q4_K] = { 256, 256, 8 },
+    [OPS_Q5_K] = { 320, 256, 8 },
+    [OPS_Q6_K] = { 384, 288, 8 },
+};
 
 /* What a source is kept as: its own format; BF16 for BF16, F16, F32 and for blocks whose columns a
  * file moved by less than a block. */
@@ -39,20 +46,27 @@ static inline u64 format_strip_bytes(enum ops_source format, u32 k)
     return ALIGN_UP(blocks * f->tile_bytes + heads * f->head_bytes, 64);
 }
 
-/* The codes of block `block` of a strip, and its head; `part` is the block's place in the head. */
+/* The codes of block `block` of a strip, and its head; `part` is the block's place in the head.
+ * format_head_as is told w's format: a constant, where speed counts. */
 static inline const u8 *format_tile(const struct ops_matrix *w, const u8 *strip, u32 block)
 {
     return strip + (u64)block * format_rows[w->format].tile_bytes;
 }
 
-static inline const u8 *format_head(const struct ops_matrix *w, const u8 *strip, u32 block,
-                                    u32 *part)
+static inline const u8 *format_head_as(enum ops_source format, const struct ops_matrix *w,
+                                       const u8 *strip, u32 block, u32 *part)
 {
-    const struct format_row *f = &format_rows[w->format];
+    const struct format_row *f = &format_rows[format];
     u64 blocks = ((u64)w->k + LEVEL_BLOCK - 1) / LEVEL_BLOCK;
     u32 at = ops_heads_from(&w->cols, block * LEVEL_BLOCK) / LEVEL_BLOCK;
     *part = at % f->head_blocks;
     return strip + blocks * f->tile_bytes + (u64)(at / f->head_blocks) * f->head_bytes;
+}
+
+static inline const u8 *format_head(const struct ops_matrix *w, const u8 *strip, u32 block,
+                                    u32 *part)
+{
+    return format_head_as(w->format, w, strip, block, part);
 }
 
 /* Where term t is: the bit of a line's low code, and of a line's high bits of this width. */

@@ -13,6 +13,7 @@
 #include "model/cpu/expand.h"
 #include "model/cpu/level.h"
 #include "model/cpu/pack.h"
+#include "model/cpu/stream.h"
 #include "model/cpu/vec.h"
 #include "model/maths.h"
 
@@ -255,7 +256,8 @@ static void level_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_
 {
     u32 n = p->w->n, k = p->w->k, first = tile_lo * LEVEL_COLUMNS;
     if (format_rows[p->w->format].tile_bytes > 0) {
-        product_packed(p, lo, hi, tile_lo, tile_hi);
+        if (hi - lo <= STREAM_ROWS) level_stream(p, lo, hi, tile_lo, tile_hi);
+        else product_packed(p, lo, hi, tile_lo, tile_hi);
         return;
     }
     u64 tile_bytes = pack_bytes(LEVEL_COLUMNS, k, reference);

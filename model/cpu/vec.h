@@ -29,6 +29,8 @@ VEC_FN vec vec_load(const f32 *at) { return (vec){ _mm512_loadu_ps(at) }; }
 VEC_FN void vec_store(f32 *at, vec a) { _mm512_storeu_ps(at, a.v); }
 VEC_FN vec vec_all(f32 x) { return (vec){ _mm512_set1_ps(x) }; }
 VEC_FN vec vec_fma(vec a, vec b, vec c) { return (vec){ _mm512_fmadd_ps(a.v, b.v, c.v) }; }
+/* a b - c, fused. */
+VEC_FN vec vec_fms(vec a, vec b, vec c) { return (vec){ _mm512_fmsub_ps(a.v, b.v, c.v) }; }
 VEC_FN vec vec_add(vec a, vec b) { return (vec){ _mm512_add_ps(a.v, b.v) }; }
 VEC_FN vec vec_mul(vec a, vec b) { return (vec){ _mm512_mul_ps(a.v, b.v) }; }
 VEC_FN vec vec_sub(vec a, vec b) { return (vec){ _mm512_sub_ps(a.v, b.v) }; }
@@ -106,6 +108,11 @@ VEC_FN vec vec_fma(vec a, vec b, vec c)
     VEC_EACH(d, vfmaq_f32(c.q[i_], a.q[i_], b.q[i_]));
     return d;
 }
+VEC_FN vec vec_fms(vec a, vec b, vec c)
+{
+    VEC_EACH(d, vfmaq_f32(vnegq_f32(c.q[i_]), a.q[i_], b.q[i_]));
+    return d;
+}
 VEC_FN vec vec_add(vec a, vec b) { VEC_EACH(c, vaddq_f32(a.q[i_], b.q[i_])); return c; }
 VEC_FN vec vec_mul(vec a, vec b) { VEC_EACH(c, vmulq_f32(a.q[i_], b.q[i_])); return c; }
 VEC_FN vec vec_sub(vec a, vec b) { VEC_EACH(c, vsubq_f32(a.q[i_], b.q[i_])); return c; }
@@ -166,6 +173,10 @@ VEC_FN vec vec_all(f32 x) { __m256 a = _mm256_set1_ps(x); return (vec){ a, a }; 
 VEC_FN vec vec_fma(vec a, vec b, vec c)
 {
     return (vec){ _mm256_fmadd_ps(a.l, b.l, c.l), _mm256_fmadd_ps(a.h, b.h, c.h) };
+}
+VEC_FN vec vec_fms(vec a, vec b, vec c)
+{
+    return (vec){ _mm256_fmsub_ps(a.l, b.l, c.l), _mm256_fmsub_ps(a.h, b.h, c.h) };
 }
 VEC_FN vec vec_add(vec a, vec b)
 {

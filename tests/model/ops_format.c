@@ -148,7 +148,7 @@ TEST(q6_k_has_the_bits_of_its_numbers) { check_format(OPS_Q6_K); }
 
 TEST(block_fp8_has_the_bits_of_its_numbers)
 {
-    static const u32 shapes[][2] = { { 150, 300 }, { 33, 1021 }, { 16, 64 } };
+    static const u32 shapes[][2] = { { 150, 300 }, { 33, 1021 }, { 16, 64 }, { 17, 21 } };
     for (u32 i = 0; i < COUNT_OF(shapes); i++) {
         u32 n = shapes[i][0], k = shapes[i][1];
         u8 *data = zeroed((u64)n * k);
@@ -162,6 +162,16 @@ TEST(block_fp8_has_the_bits_of_its_numbers)
                                           .scale = (u8 *)scale, .scale_type = OPS_F32 };
         check_expanded(&source, i == 2, i == 1);
         free(data), free(scale);
+    }
+}
+
+TEST(a_row_of_one_block_or_of_three_has_the_bits_of_its_numbers)
+{
+    for (u32 k = 32; k <= 96; k += 64) {
+        struct ops_pack_source source = { .type = OPS_Q4_0, .n = 35, .k = k };
+        source.data = random_blocks(OPS_Q4_0, source.n, k, false);
+        check_expanded(&source, false, true);
+        free((u8 *)source.data);
     }
 }
 
