@@ -5,17 +5,18 @@
 #
 # Every round runs A then B with a seed of its own, so that neither finds the other's cache and a
 # busy minute falls on both; a figure is the median of the rounds, a ratio is A / B (tokens/s: more
-# is better; seconds: less is).  PEER_TOKENS sets the length of the prompts (2048).
+# is better; seconds: less is).  PEER_TOKENS sets the length of the prompts (2048), PEER_ONLY the
+# scenarios (cold,again,grow,longgen,aba).  tests/bench/llama.mjs is a peer to run.
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 [ $# -gt 0 ] || [ -z "${HOLDFAST:-}" ] ||
     { echo "skipped: it compares two servers: tests/bench/peer.sh URL_A URL_B"; echo "0 passed, 0 failed, 1 skipped"; exit 0; }
-[ $# -ge 2 ] && [ $# -le 3 ] || { sed -n '2,8s/^# \{0,1\}//p' tests/bench/peer.sh >&2; exit 2; }
+[ $# -ge 2 ] && [ $# -le 3 ] || { sed -n '2,9s/^# \{0,1\}//p' tests/bench/peer.sh >&2; exit 2; }
 exec /usr/bin/python3 - "$@" <<'PYTHON'
 import json, os, statistics, subprocess, sys
 
 a, b, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 3
 TOKENS = os.environ.get("PEER_TOKENS", "2048")
-ONLY = "cold,again,grow,longgen,aba"
+ONLY = os.environ.get("PEER_ONLY", "cold,again,grow,longgen,aba")
 
 
 def run(url, seed):
