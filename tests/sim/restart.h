@@ -72,6 +72,18 @@ static void settle(void)
     }
 }
 
+/* What a cap of the files or a week took is not awaited any more. */
+static void drop_awaited(void)
+{
+    for (u32 i = 0; nvme_on() && i < SIM_CLIENTS; i++) {
+        struct client *c = &world.client[i];
+        u32 talk = spill_session((const u64[2]){ c->session, c->session });
+        struct spill_hit end;
+        bool there = talk != NONE && spill_end(talk, &end) && end.start >= c->awaited;
+        if (!there) c->awaited = 0;
+    }
+}
+
 static void idle_time(const struct sim_op *op)
 {
     static const u64 seconds[] = { 1, 4, 60, 7200 };
@@ -83,6 +95,7 @@ static void idle_time(const struct sim_op *op)
     settle();
     for (u32 m = 0; days && m < SIM_MODELS; m++) world.left[m].known = false;
     if (rests && (days || op->at % 4 > 0)) check_written();
+    if (days) drop_awaited();
     world.sum.days += days;
     files_check();
 }
@@ -283,6 +296,7 @@ static void set_room(const struct sim_op *op)
     }
     settle();
     world_pass();
+    drop_awaited();
     files_check();
     if (!idle()) return;                    /* nothing is being read: all that is over is gone    */
     for (u32 i = 0; i < 2; i++) {
