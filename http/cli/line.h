@@ -7,9 +7,12 @@
 
 enum line_event { LINE_TEXT, LINE_INTERRUPT, LINE_END };
 
-/* Standard input is a terminal.  The prompt goes to stderr.  ERR_MEMORY. */
+/* Standard input is a terminal.  The prompt goes to stderr.  SIGINT is noted from here on until
+ * line_close, unless the caller handles it for a while.  ERR_MEMORY, ERR_IO. */
 MUST_USE enum err line_open(void);
 void line_close(void);
+/* Ctrl-C came since the last line_read, or since this was last asked. */
+bool line_interrupted(void);
 /* Waits for a line: its text without the end, valid until the next call.  LINE_INTERRUPT: Ctrl-C,
  * what was typed is dropped.  LINE_END: Ctrl-D or the terminal is gone.  ERR_LIMIT past
  * `bytes_max` (or memory for it). */

@@ -215,10 +215,12 @@ static enum err drive(struct answer *a)
     a->row->arrival_us = clock_us();
     TRY(open_answer(a));
     TRY(submit_push(a->submit));
-    /* The first Ctrl-C is noted, the next one has its default way. */
+    /* The first Ctrl-C is noted, the next one has its default way; one since the line was read
+     * counts. */
     struct sigaction note = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND }, before;
     interrupted = 0;
     sigaction(SIGINT, &note, &before);
+    if (line_interrupted()) raise(SIGINT);
     enum err err = OK;
     while (atomic_load(&a->row->state) != SUBMIT_DONE) {
         engine_pass();
