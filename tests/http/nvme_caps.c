@@ -193,6 +193,17 @@ static void refused(u64 more)
     }
 }
 
+/* The same, until so many saves more are complete. */
+static void completed(u64 more)
+{
+    u64 until = spill_counts().complete + more;
+    for (u32 i = 0; spill_counts().complete < until; i++) {
+        CHECK(i < 1000);
+        clock_set(clock_us() + 100000, clock_wall_s());
+        settle();
+    }
+}
+
 TEST(a_conversation_without_room_on_disk_is_said_with_its_bytes_and_limit_once_a_minute)
 {
     char line[LOG_LINE_BYTES], limit[64];
@@ -215,6 +226,53 @@ TEST(a_conversation_without_room_on_disk_is_said_with_its_bytes_and_limit_once_a
     refused(2);
     snprintf(limit, sizeof limit, "--spill-gb allows %u", 1000);
     CHECK_EQ(lines_of("spill: ", limit, line), 1);
+    clock_run();
+    last_down();
+}
+
+TEST(a_conversation_over_the_days_cap_is_said_with_its_bytes_once_a_minute)
+{
+    char line[LOG_LINE_BYTES];
+    two_on_disk();
+    clock_set(clock_us(), 86400.0 * 20000);
+    CHECK(set("disk", 0) && set("nvme-write-gb-day", 1000));
+    u64 files = writer_counts().files;
+    micro_prompt(&again, 6 * G + 3, 44, 3);
+    micro_run(&again);
+    refused(5);
+    CHECK_EQ(lines_of("spill: ", "--nvme-write-gb-day", line), 1);
+    CHECK(strstr(line, "warn spill: ") != NULL && strstr(line, " bytes of a conversation") != NULL);
+    CHECK(strstr(line, "--nvme-write-gb-day leaves 1000") != NULL);
+    CHECK_EQ(writer_counts().files, files);
+    CHECK_EQ(writer_counts().refused_day, 0);           /* nothing of it was begun           */
+    clock_set(clock_us() + 60000000, clock_wall_s() + 60);
+    refused(3);
+    CHECK_EQ(lines_of("spill: ", "--nvme-write-gb-day", line), 2);
+    CHECK(strstr(line, "refused since the last such line") != NULL);
+    CHECK(set("nvme-write-gb-day", 1 * GIB));           /* a cap raised is looked at again   */
+    completed(1);
+    clock_run();
+    last_down();
+}
+
+TEST(what_a_day_wrote_is_no_part_of_the_next_days_cap)
+{
+    two_on_disk();
+    clock_set(clock_us(), 86400.0 * 20000);             /* the start of a day                */
+    CHECK(set("disk", 0));
+    for (u32 i = 0; i < 3; i++) {
+        micro_prompt(&again, 6 * G + 3, 47 + i, 3);
+        again.session = 50 + i;
+        micro_run(&again);
+        completed(1);
+    }
+    CHECK(set("nvme-write-gb-day", writer_counts().day_bytes));
+    micro_prompt(&other, 3 * G + 3, 46, 3);
+    other.session = 60;
+    micro_run(&other);
+    refused(2);
+    clock_set(clock_us(), clock_wall_s() + 86400);
+    completed(1);
     clock_run();
     last_down();
 }

@@ -134,42 +134,39 @@ TEST(a_line_read_twice_a_branch_and_a_first_long_request_get_anchors)
 
 TEST(the_write_behind_waits_for_idle_or_rows_or_time_and_a_finished_turn)
 {
-    struct journal_knobs knobs = { .idle_us = 5, .every_us = 60, .rows_min = 100,
-                                   .day_cap_bytes = 1000, .row_bytes = 1 };
+    struct journal_knobs knobs = { .idle_us = 5, .every_us = 60, .rows_min = 100 };
     struct journal_talk t[3] = { { .rows = 50, .turn_us = 1000 } };
     u32 out[3];
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1004, 1000, 0, out), 0);
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1005, 1000, 0, out), 1);
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1059, 0, 0, out), 0);
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1060, 0, 0, out), 1);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1004, 1000, out), 0);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1005, 1000, out), 1);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1059, 0, out), 0);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1060, 0, out), 1);
     CHECK_EQ(journal_due_us(t, 1, &knobs, 0), 1060);
     CHECK_EQ(journal_due_us(t, 1, &knobs, 1000), 1005);
     t[0].saved_us = 1050;
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1109, 0, 0, out), 0);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1109, 0, out), 0);
     t[0].rows = 100;
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1054, 0, 0, out), 0);
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1055, 0, 0, out), 1);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1054, 0, out), 0);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1055, 0, out), 1);
     t[0].saved_us = 0;
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1000, 0, 0, out), 1);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1000, 0, out), 1);
     t[0].written = 1;
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1000, 0, 0, out), 0);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1000, 0, out), 0);
     t[0].parked = true;
-    CHECK_EQ(journal_plan(t, 1, &knobs, 1000, 0, 0, out), 1);
+    CHECK_EQ(journal_plan(t, 1, &knobs, 1000, 0, out), 1);
     for (u32 i = 0; i < 4; i++) {
         struct journal_talk never = t[0];
         never.busy = i == 0;
         never.guest = i == 1;
         never.saving = i == 2;
         if (i == 3) never.turn_us = 0;
-        CHECK_EQ(journal_plan(&never, 1, &knobs, 5000, 1, 0, out), 0);
+        CHECK_EQ(journal_plan(&never, 1, &knobs, 5000, 1, out), 0);
         CHECK(journal_due_us(&never, 1, &knobs, 1) == UINT64_MAX);
     }
     t[1] = (struct journal_talk){ .rows = 400, .turn_us = 2000 };
     t[2] = (struct journal_talk){ .rows = 500, .turn_us = 1500 };
-    CHECK_EQ(journal_plan(t, 3, &knobs, 3000, 0, 0, out), 3);
+    CHECK_EQ(journal_plan(t, 3, &knobs, 3000, 0, out), 3);
     CHECK(out[0] == 1 && out[1] == 2 && out[2] == 0);   /* used last first                   */
-    CHECK_EQ(journal_plan(t, 3, &knobs, 3000, 0, 200, out), 1);
-    CHECK_EQ(journal_plan(t, 3, &knobs, 3000, 0, 1000, out), 0);
 }
 
 /* ------------------------------------------------------------------ manifests */

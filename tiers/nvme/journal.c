@@ -20,7 +20,7 @@ static u64 due_us(const struct journal_talk *t, const struct journal_knobs *knob
 }
 
 u32 journal_plan(const struct journal_talk *talk, u32 count, const struct journal_knobs *knobs,
-                 u64 now_us, u64 idle_us, u64 day_bytes, u32 *out)
+                 u64 now_us, u64 idle_us, u32 *out)
 {
     u32 n = 0;
     for (u32 i = 0; i < count; i++) {
@@ -28,12 +28,6 @@ u32 journal_plan(const struct journal_talk *talk, u32 count, const struct journa
         u32 at = n++;
         for (; at > 0 && talk[out[at - 1]].turn_us < talk[i].turn_us; at--) out[at] = out[at - 1];
         out[at] = i;
-    }
-    u64 left = knobs->day_cap_bytes - MIN(knobs->day_cap_bytes, day_bytes);
-    for (u32 i = 0; i < n; i++) {
-        u64 bytes = (talk[out[i]].rows - talk[out[i]].written) * knobs->row_bytes;
-        if (bytes > left) return i;
-        left -= bytes;
     }
     return n;
 }

@@ -1,4 +1,4 @@
-/* tiers/nvme/journal.h - write-behind: which conversations, when, how much today; and the drain.
+/* tiers/nvme/journal.h - write-behind: which conversations, when; and the drain.
  *
  * journal_plan is pure: from what the engine knows of its conversations to the ones to save now.
  * journal_answers hands the writer's answers to whom they belong.  Engine thread. */
@@ -12,8 +12,6 @@ struct journal_knobs {
     u64 idle_us;                        /* --journal-idle-s 5                                 */
     u64 every_us;                       /* --journal-every-s 60                               */
     u64 rows_min;                       /* 4,096 new rows                                     */
-    u64 day_cap_bytes;                  /* --nvme-write-gb-day 200                            */
-    u64 row_bytes;                      /* of a row on disk, for the cap                      */
 };
 
 struct journal_talk {                   /* one live or parked conversation                    */
@@ -28,9 +26,9 @@ struct journal_talk {                   /* one live or parked conversation      
 };
 
 /* Indices of talks to save now, the one used last first; how many.  `idle_us`: since when nothing
- * runs at all (0: something runs).  `day_bytes` were written today. */
+ * runs at all (0: something runs).  What is over a cap is refused by spill_save. */
 u32 journal_plan(const struct journal_talk *talk, u32 count, const struct journal_knobs *knobs,
-                 u64 now_us, u64 idle_us, u64 day_bytes, u32 *out);
+                 u64 now_us, u64 idle_us, u32 *out);
 /* When journal_plan may next say more with nothing else changed; UINT64_MAX: never. */
 u64 journal_due_us(const struct journal_talk *talk, u32 count, const struct journal_knobs *knobs,
                    u64 idle_since_us);

@@ -73,7 +73,7 @@ static enum err open_all(u64 now_s)
     TRY(writer_open(&(struct writer_setup){
         .table_arena = s->table_arena, .row_cap = NVME_WRITES, .place = &own.place,
         .remove_cap = files_of(s->ctx),
-        .wake = s->wake, .thread = s->threads, .day_cap_bytes = s->knobs.journal.day_cap_bytes }));
+        .wake = s->wake, .thread = s->threads, .day_cap_bytes = s->knobs.day_cap_bytes }));
     TRY(reader_open(&(struct reader_setup){
         .table_arena = s->table_arena, .row_cap = NVME_READS, .place = &own.place,
         .wake = s->wake, .thread = s->threads }));
@@ -446,7 +446,7 @@ static bool write_behind(u64 now_us)
     own.fresh = false;
     u32 count = list_talks();
     u32 due = journal_plan(own.talk, count, &own.set.knobs.journal, now_us, own.idle_since_us,
-                           writer_counts().day_bytes, own.order);
+                           own.order);
     for (u32 i = 0; i < due; i++) {
         u32 record = own.record[own.order[i]];
         moved = save(record, now_us, false) || moved;

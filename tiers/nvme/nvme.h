@@ -20,7 +20,8 @@ enum { NVME_TRIES = 3 };
 
 struct nvme_knobs {
     struct disk_knobs disk;
-    struct journal_knobs journal;       /* day_cap_bytes and row_bytes too                    */
+    struct journal_knobs journal;
+    u64 day_cap_bytes;                  /* --nvme-write-gb-day 200                            */
     u64 spill_floor_bytes;              /* free on the file system at least, for the spill    */
     u64 spill_rows_min;                 /* a displaced conversation has at least so many      */
     u64 spill_wait_us;                  /* a must waits so long for its writes                */

@@ -244,6 +244,11 @@ static enum err find_room(const struct spill_source *source, u64 now_s, bool kee
         return fail(ERR_LIMIT, "%llu bytes of a conversation have no room: the file system has "
                     "%llu left, --spill-free-gb keeps %llu", (ull)bytes, (ull)left,
                     (ull)own.floor_bytes);
+    u64 day_left = writer_day_left();
+    if (!source->always && bytes > day_left)
+        return fail(ERR_LIMIT, "%llu bytes of a conversation are not written: %llu were today, "
+                    "--nvme-write-gb-day leaves %llu", (ull)bytes,
+                    (ull)writer_counts().day_bytes, (ull)day_left);
     if (choose_anchors(source, now_s, keep) == 0)
         return fail(ERR_FULL, "all its anchors stand on lines, and the disk tier has no room");
     if (spill_evict(bytes, now_s)) return OK;

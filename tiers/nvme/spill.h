@@ -67,8 +67,8 @@ u32 spill_next(u32 from);
 
 /* Submits a save; *row_out its row in SPILL_PIECES.  Anchors on lines are the disk tier's: those
  * that it has room for are kept, the newest first.  ERR_FULL: one of that session is under way, no
- * row or writer room, no anchor is kept; ERR_LIMIT: no bytes under the cap or on the file system,
- * its text says how many and which limit.  Counted, nothing is kept of it. */
+ * row or writer room, no anchor is kept; ERR_LIMIT: no bytes under the cap, on the file system or
+ * left today, its text says how many and which limit.  Counted, nothing is kept of it. */
 MUST_USE enum err spill_save(const struct spill_source *source, u64 now_s, u32 *row_out);
 /* Moves saves on; after the writer's answers were handed to pieces and to spill_written. */
 void spill_pass(void);

@@ -302,15 +302,21 @@ static void hold(const struct writer_ask *ask, bool take)
     }
 }
 
-/* True when the day's cap lets so many bytes through. */
-static bool day_allows(u64 bytes, bool always)
+u64 writer_day_left(void)
 {
     u64 day = (u64)(clock_wall_s() / 86400.0);
     if (day != own.counts.day) {
         own.counts.day = day;
         own.counts.day_bytes = 0;
     }
-    if (!always && own.counts.day_bytes + bytes > own.set.day_cap_bytes) return false;
+    return own.set.day_cap_bytes - MIN(own.set.day_cap_bytes, own.counts.day_bytes);
+}
+
+/* True when the day's cap lets so many bytes through. */
+static bool day_allows(u64 bytes, bool always)
+{
+    u64 left = writer_day_left();
+    if (!always && bytes > left) return false;
     own.counts.day_bytes += bytes;
     return true;
 }

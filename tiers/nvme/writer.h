@@ -95,5 +95,7 @@ bool writer_space_told(void);           /* else it would not say: that counts as
 /* What an earlier process wrote that day. */
 void writer_day_set(u64 day, u64 bytes);
 void writer_day_cap(u64 bytes);
+/* Bytes that today's cap leaves to writes without `always`; a new day begins with the whole cap. */
+u64  writer_day_left(void);
 
 #endif
