@@ -35,7 +35,7 @@ static u64 idle_bytes(u32 keep)
     return sum;
 }
 
-/* Refused for bytes that others could give: not so when the I/O thread has no row for it. */
+/* Refused for bytes that others could give: not so when what was granted could not be taken. */
 static bool short_of(enum err err, const struct budget_plan *plan)
 {
     return err == ERR_MEMORY && plan->refused && plan->refused_want != NONE &&
@@ -117,6 +117,7 @@ static enum err take(struct engine *e, u64 number, const struct tier_prompt *pro
     struct load_owner owner = { .hit = found, .prompt = prompt, .load = NONE };
     bool parks = bytes + unit_bytes <= aside_cap(HOLD_PARK);    /* else straight for the slot */
     if (!parks && resident_on()) fewer_units(found);
+    TRY(nvme_load_room(found));         /* before anything makes way                          */
     unit_bytes = found->units * arena_row(state_sections_arena())->unit_bytes;
     u32 park = aside_node(HOLD_PARK), live = aside_node(HOLD_LIVE);
     struct budget_want want[2] = {

@@ -90,8 +90,8 @@ TEST(the_matched_record_goes_when_nothing_else_pays_for_the_restore)
     last_down();
 }
 
-/* Two restores are under way: the third finds no room when its memory has been made. */
-TEST(a_restore_that_comes_to_nothing_after_it_took_the_match_leaves_a_cold_turn)
+/* As many as may be are under way: refused before memory is made for it. */
+TEST(a_third_restore_beside_two_takes_nothing_and_its_turn_starts_from_the_match)
 {
     first_up(&(struct micro_setup){ .slot_count = 3, .pin_rows = none, .store_rows = none });
     micro_prompt(&other, 2 * G + 5, 7, 4);
@@ -108,12 +108,12 @@ TEST(a_restore_that_comes_to_nothing_after_it_took_the_match_leaves_a_cold_turn)
     micro_push(&again);
     engine_pass();
     CHECK_EQ(turn_count(TURN_LOADING), 2);
-    CHECK_EQ(record_of(&matched), NONE);
+    CHECK(record_of(&matched) != NONE);
     micro_wait(&again);
     micro_wait(&other);
     micro_wait(&side);
-    CHECK_EQ(again.result.finish, FINISH_LENGTH);
-    CHECK(again.result.source != SOURCE_SPILL);
+    CHECK_EQ(again.result.source, SOURCE_PARK);
+    CHECK_EQ(again.result.cached, 3 * G);
     CHECK(other.result.source == SOURCE_SPILL && side.result.source == SOURCE_SPILL);
     micro_equals_cold(&again);
     micro_equals_cold(&other);

@@ -92,11 +92,25 @@ static enum err take_memory(struct load_row *r)
     return err;
 }
 
-enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt, u32 *load_out)
+static u32 free_load(void)
 {
     u32 at = 0;
     while (at < NVME_LOADS && own.load[at].used) at++;
-    if (at == NVME_LOADS) return fail(ERR_FULL, "%u restores are under way", NVME_LOADS);
+    return at;
+}
+
+enum err nvme_load_room(const struct nvme_hit *hit)
+{
+    if (free_load() == NVME_LOADS) return fail(ERR_FULL, "%u restores are under way", NVME_LOADS);
+    if (reader_room() < MAX(hit->units, transfer_reads(hit->anchor, hit->cover)))
+        return fail(ERR_FULL, "the I/O thread has no room for this restore");
+    return OK;
+}
+
+enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt, u32 *load_out)
+{
+    TRY(nvme_load_room(hit));
+    u32 at = free_load();
     struct load_row *r = &own.load[at];
     *r = (struct load_row){ .hit = *hit, .keys = r->keys, .block = r->block,
                             .session = { prompt->session[0], prompt->session[1] } };
@@ -107,10 +121,8 @@ enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt,
                                 .keys = hit->whole ? NULL : r->keys,
                                 .learn = hit->whole ? r->keys : NULL,
                                 .block = r->block, .unit = r->unit[hit->units - 1] };
-    if (reader_room() < hit->units || !transfer_load(&ask, &r->reads_left)) {
-        let_go(r);
-        return fail(ERR_FULL, "the I/O thread has no room for this restore");
-    }
+    bool queued = transfer_load(&ask, &r->reads_left);
+    ASSERT(queued);                     /* nvme_load_room                                     */
     for (u32 i = 0; i + 1 < hit->units; i++) {  /* as many as the reader has room for         */
         ask.anchor = hit->more[i];
         ask.unit = r->unit[i];

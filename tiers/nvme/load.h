@@ -26,6 +26,9 @@ struct nvme_hit {
 u64  nvme_load_table_bytes(const struct state_shape *shape, u64 ctx);
 MUST_USE enum err nvme_load_open(u32 table_arena, u64 ctx, bool threads, struct rates *rates);
 void nvme_load_close(void);             /* after the reader's                                 */
+/* ERR_FULL: as many restores are under way as may be, or the I/O thread has no rows for its reads.
+ * To ask before memory is made for it. */
+MUST_USE enum err nvme_load_room(const struct nvme_hit *hit);
 /* Takes blocks and a unit and queues the reads; inside a gate.  *load_out names it from now on.
  * ERR_FULL, ERR_MEMORY: nothing is held. */
 MUST_USE enum err nvme_load(const struct nvme_hit *hit, const struct tier_prompt *prompt,

@@ -168,11 +168,17 @@ static void submit(const struct transfer_ask *ask, u32 piece, u64 rows_hi)
     ASSERT(taken);                      /* room for all was asked for                         */
 }
 
+u32 transfer_reads(u32 anchor, u32 cover)
+{
+    u32 reads = 1;
+    for (u32 at = rows_top(anchor, cover); at != NONE; at = pieces_below(at)) reads++;
+    return reads;
+}
+
 bool transfer_load(const struct transfer_ask *ask, u32 *reads_out)
 {
     u64 pos = pieces_row(ask->anchor)->hi;
-    u32 reads = 1, top = rows_top(ask->anchor, ask->cover);
-    for (u32 at = top; at != NONE; at = pieces_below(at)) reads++;
+    u32 reads = transfer_reads(ask->anchor, ask->cover), top = rows_top(ask->anchor, ask->cover);
     if (reader_room() < reads) return false;
     for (u32 at = top; at != NONE; at = pieces_below(at)) submit(ask, at, pos);
     submit(ask, ask->anchor, pos);

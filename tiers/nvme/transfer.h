@@ -54,6 +54,8 @@ struct transfer_ask {
 MUST_USE bool transfer_load(const struct transfer_ask *ask, u32 *reads_out);
 /* The same for one more anchor's sections below that start, alone. */
 MUST_USE bool transfer_load_unit(const struct transfer_ask *ask);
+/* Reads transfer_load would queue. */
+u32 transfer_reads(u32 anchor, u32 cover);
 /* Bytes transfer_load would read. */
 u64 transfer_bytes(u32 anchor, u32 cover);
 /* An answer of the reader: its piece is released, and doomed if the file was bad. */
