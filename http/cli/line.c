@@ -148,11 +148,13 @@ void line_close(void)
     memset(&line, 0, sizeof line);
 }
 
-/* Pieces until one that does not end with `\`. */
+/* Pieces until one that does not end with `\`.  The terminal is the editor's before the prompt is
+ * written: left to itself libedit takes it after, and a Ctrl-D typed in between is lost. */
 static enum line_event read_pieces(void)
 {
     for (;;) {                          /* ends: a cut text, the end of the input             */
         int count = 0;
+        if (isatty(STDERR_FILENO)) el_set(line.edit, EL_PREP_TERM, 1);
         const char *got = el_gets(line.edit, &count);
         if (line.interrupted) return LINE_INTERRUPT;
         if (got == NULL || count <= 0) return line.text.len > 0 ? LINE_TEXT : LINE_END;

@@ -113,6 +113,24 @@ TEST(characters_of_several_bytes_come_whole_and_bytes_that_are_none_are_dropped)
     down();
 }
 
+/* As the prompt is seen: the end, and, where that is lost, a line. */
+static char *prompt_ended(EditLine *edit)
+{
+    (void)edit;
+    if (prompts++ == 0) type("\4one\n");
+    return (char *)(uintptr_t)"> ";
+}
+
+TEST(a_key_typed_as_soon_as_the_prompt_is_seen_is_the_editors)
+{
+    const char *text;
+    up();
+    prompts = 0;
+    el_set(line.edit, EL_PROMPT, prompt_ended);
+    CHECK_EQ(next(&text), LINE_END);
+    down();
+}
+
 TEST(the_end_of_the_terminal_ends_the_input)
 {
     const char *text;
