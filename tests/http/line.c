@@ -21,6 +21,7 @@ static void terminal(bool yes)
     CHECK(dup2(yes ? STDIN_FILENO : own_stderr, STDERR_FILENO) == STDERR_FILENO);
 }
 
+/* At most four times: libtinfo keeps so many terminals, and a fifth is a leak to asan. */
 static void up(void)
 {
     struct termios modes;
@@ -43,7 +44,7 @@ static void up(void)
 static void down(void)
 {
     line_close();
-    close(far_end);
+    if (far_end >= 0) close(far_end);
     close(own_stderr);
 }
 
@@ -100,7 +101,7 @@ TEST(an_interrupt_between_two_lines_is_told_once_and_is_none_of_the_next_prompt)
     down();
 }
 
-TEST(characters_of_several_bytes_come_whole_and_bytes_that_are_none_are_dropped)
+TEST(characters_of_several_bytes_come_whole_bytes_that_are_none_not_and_no_terminal_is_the_end)
 {
     const char *text;
     up();
@@ -110,6 +111,9 @@ TEST(characters_of_several_bytes_come_whole_and_bytes_that_are_none_are_dropped)
     type("b\xff\xc3" "c\xe2\x82\xc3\xa4\n");
     CHECK_EQ(next(&text), LINE_TEXT);
     CHECK_STR(text, "bc\xc3\xa4");
+    close(far_end);
+    far_end = -1;
+    CHECK_EQ(next(&text), LINE_END);
     down();
 }
 
@@ -127,16 +131,6 @@ TEST(a_key_typed_as_soon_as_the_prompt_is_seen_is_the_editors)
     up();
     prompts = 0;
     el_set(line.edit, EL_PROMPT, prompt_ended);
-    CHECK_EQ(next(&text), LINE_END);
-    down();
-}
-
-TEST(the_end_of_the_terminal_ends_the_input)
-{
-    const char *text;
-    up();
-    close(far_end);
-    far_end = -1;
     CHECK_EQ(next(&text), LINE_END);
     down();
 }
