@@ -223,8 +223,10 @@ static void check_left(void)
     for (u32 i = 0; all_written() && left->known && i < SIM_CLIENTS; i++) {
         struct client *c = &world.client[i];
         u32 talk = spill_session((const u64[2]){ c->session, c->session });
-        if (talk != NONE && spill_at(talk)->talk.length == c->row_count)
-            c->awaited = c->row_count;
+        struct spill_hit end;           /* a part ends at an anchor or does not               */
+        bool starts = talk != NONE && (c->ended[c->row_count] ||
+                      (spill_end(talk, &end) && end.start == c->row_count));
+        if (starts && spill_at(talk)->talk.length == c->row_count) c->awaited = c->row_count;
     }
     tier_clear(NULL);
     response_clear();
