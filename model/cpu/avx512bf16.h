@@ -4,6 +4,8 @@
 
 #include "model/ops.h"
 
+enum { AVX512BF16_ROWS = 8 };          /* avx512bf16_stream's most                            */
+
 /* Whether this machine has the instructions (AVX512_BF16 and AVX512_VBMI). */
 bool avx512bf16_here(void);
 

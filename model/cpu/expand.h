@@ -437,9 +437,9 @@ VEC_FN vec expand_code(enum ops_source format, const struct expand_words *w, u32
     if (format == OPS_Q5_K) return word_table32(word_right(w->at[i / 4], i % 4 * 8));
     if (format != OPS_Q6_K) return word_table16(word_right(w->at[0], format_low_bit(i)), zero);
 #endif
-    u32 place = MIN(i % 4, 2u) * 8, power = (150 - place) << 23;
+    u32 place = i % 2 * 8, power = (150 - place) << 23;
     u32 mask = format == OPS_Q6_K ? 63 : format == OPS_Q5_K ? 31 : 15;
-    word16 code = i % 4 < 3 ? w->at[i / 4] : word_right(w->at[i / 4], 8);
+    word16 code = i % 4 < 2 ? w->at[i / 4] : word_right(w->at[i / 4], 16);
     code = word_pick(code, word_all(mask << place), word_all(power));
     return vec_sub(word_as_f32(code), vec_all(maths_float(power) + zero));
 }

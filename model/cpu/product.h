@@ -13,7 +13,9 @@
 #include "model/cpu/expand.h"
 #include "model/cpu/level.h"
 #include "model/cpu/pack.h"
+#ifndef VEC_AMX
 #include "model/cpu/stream.h"
+#endif
 #include "model/cpu/vec.h"
 #include "model/maths.h"
 
@@ -251,13 +253,26 @@ static void product_packed(const struct ops_product *p, u32 lo, u32 hi, u32 tile
     }
 }
 
+/* Few rows are multiplied as weights are expanded; level amx shares avx512's text for it. */
+static bool product_few(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi)
+{
+#ifdef VEC_AMX
+    if (hi - lo > AVX512BF16_ROWS || !avx512bf16_here()) return false;
+    avx512bf16_stream(p, lo, hi, tile_lo, tile_hi);
+#else
+    if (hi - lo > STREAM_ROWS) return false;
+    level_stream(p, lo, hi, tile_lo, tile_hi);
+#endif
+    return true;
+}
+
 static void level_product(const struct ops_product *p, u32 lo, u32 hi, u32 tile_lo, u32 tile_hi,
                           bool reference)
 {
     u32 n = p->w->n, k = p->w->k, first = tile_lo * LEVEL_COLUMNS;
     if (format_rows[p->w->format].tile_bytes > 0) {
-        if (hi - lo <= STREAM_ROWS) level_stream(p, lo, hi, tile_lo, tile_hi);
-        else product_packed(p, lo, hi, tile_lo, tile_hi);
+        if (product_few(p, lo, hi, tile_lo, tile_hi)) return;
+        product_packed(p, lo, hi, tile_lo, tile_hi);
         return;
     }
     u64 tile_bytes = pack_bytes(LEVEL_COLUMNS, k, reference);

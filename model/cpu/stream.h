@@ -13,7 +13,7 @@
 #include "model/maths.h"
 
 #ifdef VEC_AVX512
-enum { STREAM_ROWS = 8 };
+enum { STREAM_ROWS = AVX512BF16_ROWS };
 #else
 enum { STREAM_ROWS = 2 };
 #endif
@@ -151,10 +151,10 @@ VEC_FN void stream_strip(enum ops_source format, const struct stream *m, u32 row
     }
 #ifdef VEC_AVX512
 #define STREAM_CASES(name, format)                                                             \
-    STREAM_CASE(name, format, 1) STREAM_CASE(name, format, 2) STREAM_CASE(name, format, 3)     \
-    STREAM_CASE(name, format, 4) STREAM_CASE(name, format, 6) STREAM_CASE(name, format, 8)
+    STREAM_CASE(name, format, 1) STREAM_CASE(name, format, 2) STREAM_CASE(name, format, 4)     \
+    STREAM_CASE(name, format, 6) STREAM_CASE(name, format, 8)
 #define STREAM_OF(name)                                                                        \
-    { stream_##name##_1, stream_##name##_2, stream_##name##_3, stream_##name##_4,              \
+    { stream_##name##_1, stream_##name##_2, stream_##name##_4, stream_##name##_4,              \
       stream_##name##_6, stream_##name##_6, stream_##name##_8, stream_##name##_8 }
 #else
 #define STREAM_CASES(name, format) STREAM_CASE(name, format, 1) STREAM_CASE(name, format, 2)
