@@ -10,7 +10,7 @@ enum { SEEDS = 200, TURNS = 60 };
 
 /* Of longer runs, those that found something. */
 static const u16 found[] = { 406, 1317, 1902, 2305, 2432, 2644, 3076, 3215, 3222, 3641, 4203, 4422,
-                               4765, 5643, 7673, 8726, 9544 };
+                               4765, 5643, 7673, 8726, 9544, 11769 };
 
 static f64 seconds(void)
 {
