@@ -479,6 +479,38 @@ TEST(K29_one_answer_beside_a_part_of_its_conversation_is_not_written_for_it)
     last_down();
 }
 
+/* Nothing stands aside: the title cuts the conversation's record, which a cancelled turn left. */
+TEST(K29_one_answer_in_the_place_of_a_cancelled_turn_is_not_written_for_the_conversation)
+{
+    static struct micro_ask side;
+    const u64 session[2] = { 28, 28 };
+    first_up(&(struct micro_setup){ .slot_count = 1, .journal_idle_us = 1, .pin_rows = UINT64_MAX,
+                                    .park_rows = UINT64_MAX, .store_rows = UINT64_MAX });
+    micro_prompt(&ask, 6 * G + 5, 28, 6);
+    micro_run(&ask);
+    for (u32 i = 0; spill_session(session) == NONE; i++) {
+        CHECK(i < 1000000);
+        engine_pass();
+    }
+    micro_continue(&again, &ask, 2 * G, 29);
+    micro_push(&again);
+    for (u32 i = 0; i < 2; i++) engine_pass();          /* cancelled while it is read         */
+    submit_cancel(again.submit);
+    micro_wait(&again);
+    CHECK(again.result.finish == FINISH_CANCELLED && again.result.generated == 0);
+    CHECK(spill_at(spill_session(session))->talk.length > 6 * G + 5);
+    micro_prompt(&side, 2 * G + 9, 30, 3);
+    memcpy(side.ids, ask.ids, 2 * G * sizeof *ask.ids);
+    side.session = 28;
+    micro_run(&side);
+    CHECK(side.result.source != SOURCE_COLD && side.result.source != SOURCE_SPILL);
+    CHECK_EQ(side.result.cached, 2 * G);
+    micro_equals_cold(&side);
+    restart();
+    CHECK(spill_at(spill_session(session))->talk.length > 6 * G + 5);
+    last_down();
+}
+
 /* An entry of 6 lines; a shorter conversation of two answers in its place; then one answer longer
  * than that, which is beside the entry, but not beside what stands by then. */
 TEST(K29_one_answer_is_beside_what_stands_when_it_comes)

@@ -32,11 +32,12 @@ void kept_turn_over(u32 record, u64 start, bool answered, u64 now_us)
     struct kept_row *k = kept_of(record);
     u64 rows = record_rows(record);
     if (answered) {
-        bool anew = k->answers == 0 || 2 * start < k->whole_rows;
+        bool anew = k->answers == 0 || 2 * start < k->most_rows;
         if (anew) k->start = start;
         k->answers = anew ? 1 : k->answers + 1;
-        k->whole_rows = rows;
+        k->whole_rows = k->most_rows = rows;
     } else if (rows > start) k->whole_rows = 0;
+    k->most_rows = MAX(k->most_rows, rows);
     k->saved_rows = MIN(k->saved_rows, start);  /* rows above were written anew               */
     k->turn_us = now_us;
 }

@@ -17,6 +17,7 @@ struct kept_row {
     u64 number, session[2];             /* the record's                                       */
     u64 saved_rows, saved_us;
     u64 whole_rows;                     /* its rows as an answered turn left them, or 0       */
+    u64 most_rows;                      /* the most since then, whatever left them            */
     u64 turn_us;                        /* end of its last turn in this life                  */
     u64 start, answers;                 /* where its first answered turn began; how many, since */
                                         /* one that began below half of what it was           */
