@@ -176,6 +176,8 @@ struct ops {
     const char *level;          /* "scalar", "avx2", "avx512", "amx", "neon"                  */
     u32  arithmetic_id;         /* tied to bits by a test; part of files' fingerprint; of the
                                  * model when its formats are known: ops_arithmetic_both      */
+    u32  arithmetic_least;      /* of all words of --arithmetic: what has a lower id was written by
+                                 * an older build                                             */
     bool row_invariant;
     bool reference;             /* f32 reference mode: R(x) = x, stores F32                   */
     u32  act_bytes, store_bytes;

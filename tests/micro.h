@@ -52,7 +52,7 @@ struct micro_setup {
     u64 drain_us;
     const char *cache_dir;          /* of the NVMe tiers; NULL: off                           */
     u64 weights;                    /* of their fingerprint                                   */
-    u32 arithmetic;                 /* added to the fingerprint's arithmetic id               */
+    u32 arithmetic;                 /* added to the fingerprint's arithmetic id, its least too */
     u64 journal_idle_us;            /* write-behind; 0 = at once                              */
     u64 journal_rows;               /* also when so many are new; 0 = the default             */
     u64 disk_bytes, spill_bytes;    /* caps of files; 0 = the default                         */
@@ -200,7 +200,8 @@ static void micro_open(const struct micro_setup *setup)
         .table_arena = tables, .candidates = micro.vocab - 16,
         .eos = &micro.eos, .eos_count = 1, .cache_dir = s->cache_dir,
         .weights = (const u64[2]){ s->weights, 1 }, .backend = model_ops()->name,
-        .arithmetic_id = model_ops()->arithmetic_id + s->arithmetic }));
+        .arithmetic_id = model_ops()->arithmetic_id + s->arithmetic,
+        .arithmetic_least = model_ops()->arithmetic_id + s->arithmetic }));
     micro.logits = calloc((u64)s->slot_count * micro.vocab, sizeof *micro.logits);
     engine_keep_logits(micro.logits);
 }

@@ -28,7 +28,7 @@ static struct fingerprint place;
 static struct rates rates;
 static char folder[64];
 static u64 now_s = 1000 * DAY;
-static u64 arithmetic = 7;
+static u64 arithmetic = 7, arithmetic_least = 7;
 
 static __attribute__((unused)) const char *new_folder(void)
 {
@@ -107,6 +107,7 @@ static struct nvme_caps caps = { 64 * MIB, 64 * MIB, UINT64_MAX / 2 };
 static struct fingerprint_source source_of_model(void)
 {
     return (struct fingerprint_source){ .weights = { 11, 22 }, .arithmetic_id = (u32)arithmetic,
+                                        .arithmetic_least = (u32)arithmetic_least,
                                         .backend = "cpu" };
 }
 

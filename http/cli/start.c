@@ -351,7 +351,7 @@ enum err start_engine(void)
         .candidates = MIN(tokenizer_count(start.tokenizer), forward_vocab()),
         .eos = eos, .eos_count = eos_count, .cache_dir = start.profile.cache_dir,
         .weights = weights, .tokenizer = tokenizer, .backend = ops->name,
-        .arithmetic_id = ops->arithmetic_id,
+        .arithmetic_id = ops->arithmetic_id, .arithmetic_least = ops->arithmetic_least,
         .io_threads = true,
     }));
     start.engine = true;

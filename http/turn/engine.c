@@ -123,7 +123,8 @@ static void open_nvme(const struct engine_setup *setup)
         .record_cap = record_row_count(p, setup->slot_count),
         .cache_dir = off ? "" : setup->cache_dir,
         .source = { .weights = { setup->weights[0], setup->weights[1] },
-                    .arithmetic_id = setup->arithmetic_id, .backend = setup->backend },
+                    .arithmetic_id = setup->arithmetic_id,
+                    .arithmetic_least = setup->arithmetic_least, .backend = setup->backend },
         .knobs = {
             .disk = { .cap_bytes = p->disk_bytes, .floor_bytes = p->disk_floor_bytes,
                       .unused_s = p->disk_unused_us / 1000000u,

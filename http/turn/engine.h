@@ -20,7 +20,7 @@ struct engine_setup {
     const u64  *weights;            /* [2] hash, for the files' fingerprint                   */
     const u64  *tokenizer;          /* [2] hash of what the ids stand for; NULL: zeros        */
     const char *backend;
-    u32 arithmetic_id;
+    u32 arithmetic_id, arithmetic_least;    /* ops.h                                          */
     bool io_threads;                /* false: passes read and write files (tests)             */
 };
 

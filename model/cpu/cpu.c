@@ -658,7 +658,7 @@ enum err cpu_open(struct ops *out, u32 threads, const char *level, enum ops_arit
     *out = (struct ops){
         .name = "cpu", .level = chosen->name,
         .arithmetic_id = reference ? ID_REFERENCE : ID_BF16, .arithmetic_of = cpu_arithmetic_of,
-        .row_invariant = true, .reference = reference,
+        .arithmetic_least = ID_BF16, .row_invariant = true, .reference = reference,
         .act_bytes = sizeof(f32), .store_bytes = reference ? sizeof(f32) : sizeof(bf16),
         .thread_count = threads,
         .pack_bytes = cpu_pack_bytes, .pack = cpu_pack, .packed = cpu_packed,

@@ -8,7 +8,7 @@ models=build/models/tiny
     /usr/bin/python3 tests/scenarios/make_model.py $models --size tiny --only hf,bf16,q8_0,q4_0 ||
     { echo "make_model.py failed"; echo "0 passed, 1 failed"; exit 1; }
 exec /usr/bin/python3 - $models <<'PYTHON'
-import concurrent.futures, shutil, subprocess, sys, tempfile
+import concurrent.futures, os, shutil, subprocess, sys, tempfile
 sys.path.insert(0, "tests")
 from serving import BINARY, Report, Server
 
@@ -62,6 +62,12 @@ with Server(flags, home=home) as s:
         together = list(pool.map(lambda p: ask(s, p), PROMPTS))
     t.check(together == alone, f"two clients at once: {together} {alone}")
     t.check(all(a[0] or a[1] for a in alone), f"they say something: {alone}")
+for word in "bf16", "auto":             # packed alike; each word's conversations wait for it
+    with Server([*flags, "--arithmetic", word], home=home) as s:
+        t.check("packed weights mapped" in s.log(), f"--arithmetic {word} maps the same: {s.log()}")
+        t.check(ask(s, PROMPTS[0]) != (None, None), f"--arithmetic {word} answers")
+kept = [name for name in os.listdir(home + "/holdfast") if len(name) == 32]
+t.check(len(kept) == 2, f"a folder an arithmetic: {kept}")
 shutil.rmtree(home)
 
 # codes of 4 bits: the start names the other arithmetic; by integers two clients at once get their own

@@ -156,6 +156,7 @@ enum err fingerprint_open(const char *cache_dir, const struct state_shape *shape
         .version = ABOUT_VERSION, .arithmetic_id = source->arithmetic_id,
         .weights = { source->weights[0], source->weights[1] },
     };
+    out->arithmetic_least = source->arithmetic_least;
     memcpy(out->about.magic, magic, sizeof magic);
     memcpy(out->about.fingerprint, out->id, sizeof out->id);
     enum err err = open_locked(out, now_s);
@@ -184,7 +185,7 @@ bool fingerprint_goes(const struct fingerprint_other *other, const struct finger
     if (need_bytes > 0) return true;
     if (!other->known) return true;                     /* never finished, or not readable    */
     bool same = memcmp(other->weights, f->about.weights, sizeof other->weights) == 0;
-    if (same && other->arithmetic_id < f->about.arithmetic_id) return true;
+    if (same && other->arithmetic_id < f->arithmetic_least) return true;
     return now_s > other->used_s && now_s - other->used_s > FINGERPRINT_UNUSED_S;
 }
 

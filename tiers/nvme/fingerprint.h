@@ -16,6 +16,7 @@
 struct fingerprint_source {
     u64 weights[2];
     u32 arithmetic_id;
+    u32 arithmetic_least;               /* the build has this one and none below: not hashed  */
     const char *backend;                /* "cpu", "skew", ...                                 */
     const char *cpu;                    /* NULL: of this build                                */
 };
@@ -35,6 +36,7 @@ struct fingerprint {
     char root[FILE_PATH_BYTES];         /* the cache folder                                   */
     char folder[FILE_PATH_BYTES];       /* this fingerprint's                                 */
     struct fingerprint_about about;
+    u32  arithmetic_least;
     int  lock_fd;
     bool direct;                        /* the file system takes O_DIRECT                     */
 };
@@ -63,8 +65,9 @@ struct fingerprint_other {
 };
 enum { FINGERPRINT_UNUSED_S = 7 * 86400, FINGERPRINT_OTHERS = 64 };
 
-/* Pure: it goes at once when it holds these weights under an older arithmetic id, after 7 days
- * unused, or when `need_bytes` are short (the caller passes the oldest first). */
+/* Pure: it goes at once when it holds these weights under an arithmetic id that only older builds
+ * had, after 7 days unused, or when `need_bytes` are short (the caller passes the oldest first).
+ * Another word of --arithmetic finds its folder again. */
 bool fingerprint_goes(const struct fingerprint_other *other, const struct fingerprint *f,
                       u64 now_s, u64 need_bytes);
 
