@@ -69,11 +69,11 @@ static inline void each_backend(enum ops_arithmetic arithmetic,
 }
 
 /* The reference: level scalar, one thread. */
-static inline void scalar_backend(bool reference, void (*run)(const struct ops *ops, void *owner),
-                                  void *owner)
+static inline void scalar_backend(enum ops_arithmetic arithmetic,
+                                  void (*run)(const struct ops *ops, void *owner), void *owner)
 {
     struct ops ops;
-    CHECK_OK(cpu_open(&ops, 1, "scalar", reference));
+    CHECK_OK(cpu_open(&ops, 1, "scalar", arithmetic));
     run(&ops, owner);
     cpu_close();
 }
