@@ -64,7 +64,7 @@ static const struct profile_key keys[] = {
           "compute threads; 0 = one a core"),
     WORD("backend", "model", backend, "auto|cpu|cuda", "auto", "what computes"),
     TEXT("arithmetic", "model", arithmetic, "WORD", "auto",
-         "auto, bf16, int8 (GGUF's blocks), or per format, q4_k=int8; f32: reference, slow"),
+         "int8 or bf16 of GGUF's blocks, or q4_k=int8; auto: int8 of q8_0; f32: reference, slow"),
     SWITCH("pack-cache", "model", pack_cache,
            "keep the packed weights as a file in the cache folder, and map it at the next start"),
     WORD("draft", "model", draft, "off|mtp|lookup|auto", "auto",

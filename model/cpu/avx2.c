@@ -1,7 +1,7 @@
 /* model/cpu/avx2.c - the level for AVX2 with FMA and F16C: sixteen lanes in two registers.
  *
  * The operations' text stands in vector.h, once for all vector levels; this file compiles it for
- * one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
+ * one target.  Nothing here runs unless CPUID shows the target (levels.c). */
 #include "model/cpu/level.h"
 
 #if defined(__x86_64__)

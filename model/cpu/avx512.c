@@ -1,7 +1,7 @@
 /* model/cpu/avx512.c - the level for AVX-512 (F, BW, DQ, VL) with FMA: sixteen lanes a register.
  *
  * The operations' text stands in vector.h, once for all vector levels; this file compiles it for
- * one target.  Nothing here runs unless CPUID shows the target (cpu.c). */
+ * one target.  Nothing here runs unless CPUID shows the target (levels.c). */
 #include "model/cpu/level.h"
 
 #if defined(__x86_64__)

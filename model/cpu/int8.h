@@ -1,9 +1,10 @@
 /* model/cpu/int8.h - the integer arithmetic of ops.h for the vector levels.
  *
- * One text of avx2.c and vnni.c (INT8_VNNI).  A block's integer sums are exact, so only
- * the two multiplications and the addition a block count, in the order of ops.h.  With VNNI weights
- * are taken as unsigned, w + 128, and sums begin at -128 times the sum of q (level_int8).  Without,
- * bytes are multiplied as |w| by q with w's sign: pairs stay under 2^15, for |q| <= 127. */
+ * One text of avx2.c, neon.c and vnni.c (INT8_VNNI); codes of four to six bits are codes.h's.  A
+ * block's integer sums are exact, so only the two multiplications and the addition a block count,
+ * in the order of ops.h.  With VNNI weights are taken as unsigned, w + 128, and sums begin at -128
+ * times the sum of q (level_int8).  AVX2 multiplies |w| by q with w's sign: pairs stay under 2^15,
+ * for |q| <= 127.  NEON's bytes are signed. */
 #ifndef MODEL_CPU_INT8_H
 #define MODEL_CPU_INT8_H
 

@@ -1,7 +1,7 @@
 /* model/cpu/vnni.c - the integer arithmetic with the dot products of AVX-512 VNNI.
  *
- * int8.h compiled for one target more: level avx512 takes it where CPUID shows VNNI, and
- * avx2's elsewhere (cpu.c). */
+ * codes.h and int8.h compiled for one target more: levels avx512 and amx take it where CPUID shows
+ * VNNI, and avx2's elsewhere (cpu.c). */
 #include "model/cpu/level.h"
 
 #if defined(__x86_64__)
