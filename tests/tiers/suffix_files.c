@@ -482,3 +482,25 @@ TEST(a_segment_whose_write_failed_is_yielded_and_its_file_is_not_forgotten)
         store_remove_folder();
     }
 }
+
+/* Writes failed so often that none is tried again; what the file had before goes all the same. */
+TEST(a_clear_while_files_are_off_leaves_no_trace_on_disk)
+{
+    store_new_folder();
+    store_open(&(struct store_setup){ .cap_bytes = CAP, .files = true });
+    suffix_log_add(request(0), LENGTH, bob);
+    store_write();
+    file_fail_as(1, FILE_FAULT_IO);
+    for (u32 i = 1; suffix_log_counts().files; i++) {
+        CHECK(i < 64);
+        suffix_log_add(request(i), LENGTH / 4, bob);
+        store_write();
+        file_fail_as(1, FILE_FAULT_IO);
+    }
+    file_fail_as(0, FILE_FAULT_NONE);
+    CHECK(suffix_log_clear(bob) > 0);
+    store_settle();
+    store_close();
+    no_trace(bob);
+    store_remove_folder();
+}

@@ -89,7 +89,6 @@ static void write_later(void)
 
 static void doom(u64 number)
 {
-    if (!own.files) return;
     if (own.doomed_count == SEGMENT_ROWS) {
         log_line(LOG_LEVEL_WARN, "suffix store: a file can't be removed: the writer has no room");
         return;
@@ -120,7 +119,7 @@ static void flush(u32 row)
 void suffix_log_flush(void)
 {
     own.unwritten = false;
-    if (!own.on || !own.files) return;
+    if (!own.on) return;
     if (!remove_doomed()) write_later();
     for (u32 row = segment_next(0); row != NONE; row = segment_next(row + 1)) flush(row);
 }
