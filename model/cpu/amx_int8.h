@@ -59,7 +59,7 @@ VEC_FN void amx_int8_dot(const struct amx_int8 *i, const i8 *x, u32 b, u8 *to)
 /* A block's sums to s; d: the first row's scale of the block. */
 VEC_FN void amx_int8_add(u32 rows, const u8 *sums, const f32 *d, u32 blocks, const u8 *head, vec *s)
 {
-    vec scale = word_halves(head);
+    vec scale = vec_halves(head);
     AMX_INT8_UNROLL
     for (u32 r = 0; r < rows; r++) {
         vec both = vec_mul(vec_all(d[(u64)r * blocks]), scale);

@@ -174,8 +174,8 @@ static VEC_LOOP void codes_unpack(struct codes_head *h, const u8 *at)
         h->scale[FOUR + i] = (u8)((s[2 * FOUR + i] & 15) | (s[i] >> 6) << 4);
         h->off[FOUR + i] = (u8)(s[2 * FOUR + i] >> 4 | (s[FOUR + i] >> 6) << 4);
     }
-    h->d = int8_scales(at);
-    h->least = int8_scales(at + 2 * LEVEL_COLUMNS);
+    h->d = vec_halves(at);
+    h->least = vec_halves(at + 2 * LEVEL_COLUMNS);
     h->at = at;
 }
 
@@ -222,12 +222,12 @@ VEC_FN void codes_strip_scales(enum ops_source format, const struct ops_matrix *
         u32 at = w->cols.keys == 0 ? b : ops_heads_from(&w->cols, b * LEVEL_BLOCK) / LEVEL_BLOCK;
         u32 part = at % 8;
         if (format == OPS_Q4_0) {
-            vec_store(to, int8_scales(heads + (u64)at * f->head_bytes));
+            vec_store(to, vec_halves(heads + (u64)at * f->head_bytes));
             continue;
         }
         const u8 *from = heads + (u64)(at / 8) * f->head_bytes;
         if (format == OPS_Q6_K) {
-            vec d = int8_scales(from + CODES_D);
+            vec d = vec_halves(from + CODES_D);
             from += 2 * part * LEVEL_COLUMNS;
             vec_store(to, vec_mul(d, codes_signed(from)));
             vec_store(to + LEVEL_COLUMNS, vec_mul(d, codes_signed(from + LEVEL_COLUMNS)));

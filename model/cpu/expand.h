@@ -40,10 +40,6 @@ VEC_FN word16 word_bytes(const u8 *at)      /* sixteen bytes, unsigned          
 VEC_FN word16 word_and(word16 a, word16 b) { return (word16){ _mm512_and_si512(a.v, b.v) }; }
 VEC_FN word16 word_or(word16 a, word16 b) { return (word16){ _mm512_or_si512(a.v, b.v) }; }
 VEC_FN word16 word_add(word16 a, word16 b) { return (word16){ _mm512_add_epi32(a.v, b.v) }; }
-VEC_FN vec word_halves(const u8 *at)        /* sixteen IEEE halves                             */
-{
-    return (vec){ _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at)) };
-}
 /* b, where a is NaN: c. */
 VEC_FN vec word_nan(vec a, vec b, vec c)
 {
@@ -245,12 +241,6 @@ VEC_FN vec word_nan(vec a, vec b, vec c)
     return (vec){ _mm256_blendv_ps(b.l, c.l, _mm256_cmp_ps(a.l, a.l, _CMP_UNORD_Q)),
                   _mm256_blendv_ps(b.h, c.h, _mm256_cmp_ps(a.h, a.h, _CMP_UNORD_Q)) };
 }
-VEC_FN vec word_halves(const u8 *at)
-{
-    const __m128i *from = (const __m128i *)(const void *)at;
-    return (vec){ _mm256_cvtph_ps(_mm_loadu_si128(from)),
-                  _mm256_cvtph_ps(_mm_loadu_si128(from + 1)) };
-}
 VEC_FN word16 word_choose(word16 mask, word16 b, word16 c)
 {
     return (word16){ _mm256_or_si256(_mm256_and_si256(mask.l, b.l),
@@ -281,19 +271,6 @@ VEC_FN vec word_e4m3(word16 quad, u32 j)
         (i32)0x80808003u, (i32)0x80808002u, (i32)0x80808001u, (i32)0x80808000u)));
     return (vec){ word_e4m3_half(_mm256_shuffle_epi8(quad.l, spread)),
                   word_e4m3_half(_mm256_shuffle_epi8(quad.h, spread)) };
-}
-#endif
-
-#ifdef __aarch64__
-VEC_FN vec word_halves(const u8 *at)
-{
-    f32 out[LEVEL_COLUMNS];
-    for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
-        u16 half;
-        memcpy(&half, at + 2 * c, sizeof half);
-        out[c] = maths_from_f16(half);
-    }
-    return vec_load(out);
 }
 #endif
 
@@ -339,9 +316,9 @@ VEC_FN void expand_head(enum ops_source format, const u8 *at, u32 part, struct e
             memcpy(&edge, at, sizeof edge);
             h->d = word_quiet(vec_all(edge));
         } else {
-            h->d = word_quiet(word_halves(at + (format == OPS_Q6_K ? 256 : 0)));
+            h->d = word_quiet(vec_halves(at + (format == OPS_Q6_K ? 256 : 0)));
         }
-        if (minimum) h->dmin = word_quiet(word_halves(at + 32));
+        if (minimum) h->dmin = word_quiet(vec_halves(at + 32));
     }
     if (format == OPS_Q6_K) {
         for (u32 i = 0; i < 2; i++) {

@@ -38,10 +38,6 @@ VEC_FN int8_sum int8_step(int8_sum sum, int8_sum w, i32 quad)
     return (int8_sum){ _mm512_dpbusd_epi32(sum.v, w.v, _mm512_set1_epi32(quad)) };
 }
 VEC_FN vec int8_f32(int8_sum sum) { return (vec){ _mm512_cvtepi32_ps(sum.v) }; }
-VEC_FN vec int8_scales(const u8 *head)
-{
-    return (vec){ _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)head)) };
-}
 #elif defined(__aarch64__)
 enum { INT8_ROWS = 2, INT8_TILES = 1, INT8_STREAM_ROWS = 2 };
 typedef struct { int32x4_t q[4]; } int8_sum;
@@ -101,24 +97,6 @@ VEC_FN vec int8_f32(int8_sum sum)
 {
     return (vec){ _mm256_cvtepi32_ps(sum.l), _mm256_cvtepi32_ps(sum.h) };
 }
-VEC_FN vec int8_scales(const u8 *head)
-{
-    const __m128i *at = (const __m128i *)(const void *)head;
-    return (vec){ _mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at + 1)) };
-}
-#endif
-
-#ifdef __aarch64__
-VEC_FN vec int8_scales(const u8 *head)
-{
-    f32 d[LEVEL_COLUMNS];
-    for (u32 c = 0; c < LEVEL_COLUMNS; c++) {
-        u16 half;
-        memcpy(&half, head + 2 * c, sizeof half);
-        d[c] = maths_from_f16(half);
-    }
-    return vec_load(d);
-}
 #endif
 
 VEC_FN void int8_put(const struct ops_product *p, u32 r, u32 tile, vec s)
@@ -162,7 +140,7 @@ VEC_FN void int8_block(const struct int8_strip *i, u32 rows, u32 tiles, u32 r, b
         }
         for (u32 c = 0; c < tiles; c++) {
             const u8 *head = i->w + c * i->strip_bytes + (u64)i->blocks * INT8_TILE;
-            vec scale = int8_scales(head + (u64)b * INT8_HEAD);
+            vec scale = vec_halves(head + (u64)b * INT8_HEAD);
             for (u32 j = 0; j < rows; j++) {
                 vec both = vec_mul(vec_all(d[(u64)j * i->blocks + b]), scale);
                 u32 at = j * tiles + c;

@@ -13,6 +13,7 @@
 #endif
 
 #include "arena/base/base.h"
+#include "model/maths.h"
 
 #define VEC_FN static inline __attribute__((always_inline, unused))
 /* A loop the compiler turns into lanes: its restrict parameters are lost where it is inlined. */
@@ -44,6 +45,11 @@ VEC_FN vec vec_odd(const u8 *line)
 {
     __m512i high = _mm512_set1_epi32((int)0xffff0000u);
     return (vec){ _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(line), high)) };
+}
+/* Sixteen IEEE halves. */
+VEC_FN vec vec_halves(const u8 *at)
+{
+    return (vec){ _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)at)) };
 }
 /* Sixteen BF16 values. */
 VEC_FN vec vec_narrow(const u8 *at)
@@ -134,6 +140,16 @@ VEC_FN vec vec_odd(const u8 *line)
     VEC_EACH(a, vreinterpretq_f32_u32(vandq_u32(vec_words(line + 16 * i_), high)));
     return a;
 }
+VEC_FN vec vec_halves(const u8 *at)
+{
+    f32 lane[16];
+    for (u32 c = 0; c < 16; c++) {
+        u16 half;
+        __builtin_memcpy(&half, at + 2 * c, sizeof half);
+        lane[c] = maths_from_f16(half);
+    }
+    return vec_load(lane);
+}
 VEC_FN vec vec_narrow(const u8 *at)
 {
     VEC_EACH(a, vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(at + 8 * i_)), 16)));
@@ -208,6 +224,12 @@ VEC_FN vec vec_odd(const u8 *line)
     __m256i high = _mm256_set1_epi32((int)0xffff0000u);
     return (vec){ _mm256_castsi256_ps(_mm256_and_si256(vec_words(line), high)),
                   _mm256_castsi256_ps(_mm256_and_si256(vec_words(line + 32), high)) };
+}
+VEC_FN vec vec_halves(const u8 *at)
+{
+    const __m128i *from = (const __m128i *)(const void *)at;
+    return (vec){ _mm256_cvtph_ps(_mm_loadu_si128(from)),
+                  _mm256_cvtph_ps(_mm_loadu_si128(from + 1)) };
 }
 VEC_FN vec vec_narrow(const u8 *at)
 {

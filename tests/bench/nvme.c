@@ -7,6 +7,7 @@
 
 #include "arena/base/clock.h"
 #include "arena/base/rng.h"
+#include "tests/bench/median.h"
 #include "tiers/nvme/nvme.h"
 
 #include <stdio.h>
@@ -117,17 +118,6 @@ static f64 raw(u32 chunks, u64 bytes, bool write)
         file_close(fd);
     }
     return rate(bytes, from_us);
-}
-
-static f64 median(f64 *values, u32 count)
-{
-    for (u32 i = 1; i < count; i++)
-        for (u32 j = i; j > 0 && values[j - 1] > values[j]; j--) {
-            f64 t = values[j];
-            values[j] = values[j - 1];
-            values[j - 1] = t;
-        }
-    return values[count / 2];
 }
 
 TEST(restores_and_spills_beside_raw_direct_io)

@@ -9,6 +9,7 @@
 #include "tests/micro.h"
 
 #include "arena/base/clock.h"
+#include "tests/bench/median.h"
 
 #include <unistd.h>
 
@@ -50,17 +51,6 @@ static f64 stretch(u32 tokens, const block_id *block, const u64 *keys)
     f64 got = (f64)tokens * 1e6 / (f64)MAX(clock_us() - from_us, 1u);
     while (writer_pending() > 0 && writer_drain(UINT64_MAX)) answers();
     return got;
-}
-
-static f64 median(f64 *values, u32 count)
-{
-    for (u32 i = 1; i < count; i++)
-        for (u32 j = i; j > 0 && values[j - 1] > values[j]; j--) {
-            f64 t = values[j];
-            values[j] = values[j - 1];
-            values[j - 1] = t;
-        }
-    return values[count / 2];
 }
 
 /* The tables have room for a writer, though the engine opens none: this one has a thread. */

@@ -137,18 +137,6 @@ TEST(knobs_of_age_and_free_space_change_while_turns_come)
     last_down();
 }
 
-/* Of all arenas, or of those that hold neither blocks nor units. */
-static u64 committed(bool fixed)
-{
-    u64 bytes = 0;
-    for (u32 i = 0; i < arena_count(); i++) {
-        enum arena_kind kind = arena_row(i)->kind;
-        if (!fixed || (kind != ARENA_BLOCKS && kind != ARENA_SLOTS))
-            bytes += arena_row(i)->committed_bytes;
-    }
-    return bytes;
-}
-
 TEST(what_a_write_held_when_the_board_was_lowered_is_given_back_once_it_is_answered)
 {
     first_up(&(struct micro_setup){ .slot_count = 1, .journal_idle_us = 1 });
@@ -159,11 +147,11 @@ TEST(what_a_write_held_when_the_board_was_lowered_is_given_back_once_it_is_answe
         engine_pass();
     }
     CHECK(aside_used(HOLD_WRITING) + aside_used(HOLD_LIVE) > 0);
-    u64 cap = committed(true) + 4096;
+    u64 cap = micro_committed(true) + 4096;
     CHECK(set("board", cap));
     CHECK_EQ(writer_pending(), 0);
     CHECK_EQ(aside_used(HOLD_WRITING), 0);
-    CHECK(committed(false) <= cap);
+    CHECK(micro_committed(false) <= cap);
     CHECK(!node("board")->over);
     last_down();
 }
@@ -182,22 +170,14 @@ static u32 lines_of(const char *word, const char *limit, char last[LOG_LINE_BYTE
     return count;
 }
 
-/* Passes, the clock moved on, until so many saves more are refused. */
-static void refused(u64 more)
-{
-    u64 until = spill_counts().refused + more;
-    for (u32 i = 0; spill_counts().refused < until; i++) {
-        CHECK(i < 1000);
-        clock_set(clock_us() + 100000, clock_wall_s());
-        settle();
-    }
-}
+static u64 saves_refused(void) { return spill_counts().refused; }
+static u64 saves_complete(void) { return spill_counts().complete; }
 
-/* The same, until so many saves more are complete. */
-static void completed(u64 more)
+/* Passes, the clock moved on, until a count of saves has grown by so many. */
+static void grown(u64 (*count)(void), u64 more)
 {
-    u64 until = spill_counts().complete + more;
-    for (u32 i = 0; spill_counts().complete < until; i++) {
+    u64 until = count() + more;
+    for (u32 i = 0; count() < until; i++) {
         CHECK(i < 1000);
         clock_set(clock_us() + 100000, clock_wall_s());
         settle();
@@ -213,17 +193,17 @@ TEST(a_conversation_without_room_on_disk_is_said_with_its_bytes_and_limit_once_a
     u32 before = lines_of("spill: ", "--spill-free-gb", line);
     micro_prompt(&again, 6 * G + 3, 43, 3);
     micro_run(&again);
-    refused(5);
+    grown(saves_refused, 5);
     CHECK_EQ(lines_of("spill: ", "--spill-free-gb", line), before + 1);
     CHECK(strstr(line, "warn spill: ") != NULL && strstr(line, " bytes of a conversation") != NULL);
     CHECK(strstr(line, "keeps 1152921504606846976") != NULL);
     clock_set(clock_us() + 60000000, clock_wall_s() + 60);
-    refused(3);
+    grown(saves_refused, 3);
     CHECK_EQ(lines_of("spill: ", "--spill-free-gb", line), before + 2);
     CHECK(strstr(line, "refused since the last such line") != NULL);
     CHECK(set("spill-free-gb", 0) && set("spill", 1000));
     clock_set(clock_us() + 60000000, clock_wall_s() + 60);
-    refused(2);
+    grown(saves_refused, 2);
     snprintf(limit, sizeof limit, "--spill-gb allows %u", 1000);
     CHECK_EQ(lines_of("spill: ", limit, line), 1);
     clock_run();
@@ -239,18 +219,18 @@ TEST(a_conversation_over_the_days_cap_is_said_with_its_bytes_once_a_minute)
     u64 files = writer_counts().files;
     micro_prompt(&again, 6 * G + 3, 44, 3);
     micro_run(&again);
-    refused(5);
+    grown(saves_refused, 5);
     CHECK_EQ(lines_of("spill: ", "--nvme-write-gb-day", line), 1);
     CHECK(strstr(line, "warn spill: ") != NULL && strstr(line, " bytes of a conversation") != NULL);
     CHECK(strstr(line, "--nvme-write-gb-day leaves 1000") != NULL);
     CHECK_EQ(writer_counts().files, files);
     CHECK_EQ(writer_counts().refused_day, 0);           /* nothing of it was begun           */
     clock_set(clock_us() + 60000000, clock_wall_s() + 60);
-    refused(3);
+    grown(saves_refused, 3);
     CHECK_EQ(lines_of("spill: ", "--nvme-write-gb-day", line), 2);
     CHECK(strstr(line, "refused since the last such line") != NULL);
     CHECK(set("nvme-write-gb-day", 1 * GIB));           /* a cap raised is looked at again   */
-    completed(1);
+    grown(saves_complete, 1);
     clock_run();
     last_down();
 }
@@ -264,15 +244,15 @@ TEST(what_a_day_wrote_is_no_part_of_the_next_days_cap)
         micro_prompt(&again, 6 * G + 3, 47 + i, 3);
         again.session = 50 + i;
         micro_run(&again);
-        completed(1);
+        grown(saves_complete, 1);
     }
     CHECK(set("nvme-write-gb-day", writer_counts().day_bytes));
     micro_prompt(&other, 3 * G + 3, 46, 3);
     other.session = 60;
     micro_run(&other);
-    refused(2);
+    grown(saves_refused, 2);
     clock_set(clock_us(), clock_wall_s() + 86400);
-    completed(1);
+    grown(saves_complete, 1);
     clock_run();
     last_down();
 }

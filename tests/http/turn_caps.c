@@ -17,18 +17,6 @@ static u64 roll(u64 below)
     return rng_u64(seed, drawn++) % below;
 }
 
-/* Of all arenas, or of those that hold neither blocks nor units: nothing of them comes free. */
-static u64 committed(bool fixed)
-{
-    u64 bytes = 0;
-    for (u32 i = 0; i < arena_count(); i++) {
-        enum arena_kind kind = arena_row(i)->kind;
-        if (!fixed || (kind != ARENA_BLOCKS && kind != ARENA_SLOTS))
-            bytes += arena_row(i)->committed_bytes;
-    }
-    return bytes;
-}
-
 /* Every node within its cap, but those that running turns were over when it was lowered. */
 static void sample(bool idle)
 {
@@ -41,7 +29,7 @@ static void sample(bool idle)
             test_failed(__FILE__, __LINE__, "%s: %llu bytes used, its cap is %llu%s", node->name,
                         (ull)node->used_bytes, (ull)node->cap_bytes, idle ? ", nothing runs" : "");
     }
-    if (!g->node[0].over) CHECK(committed(false) <= g->node[0].cap_bytes);
+    if (!g->node[0].over) CHECK(micro_committed(false) <= g->node[0].cap_bytes);
     samples++;
 }
 
@@ -89,7 +77,7 @@ static void change(u32 kind)
     if (kind == 0) cap = 0;
     else if (kind == 1) cap = unit;
     else if (kind == 2) cap = roll(12) * unit;
-    u64 fixed = which == 8 ? committed(true) : 0;
+    u64 fixed = which == 8 ? micro_committed(true) : 0;
     if (live && kind < 3) cap = fixed + roll(n->used_bytes - fixed + 65536);
     enum err error = set(nodes[which], cap);
     CHECK(error == OK || error == ERR_CONFIG);
