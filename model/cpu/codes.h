@@ -12,6 +12,7 @@
 #include "model/cpu/int8.h"
 #include "model/cpu/level.h"
 #include "model/cpu/vec.h"
+#include "model/cpu/word.h"
 
 enum {
     CODES_LINE = 64, CODES_HIGH = 256,      /* a tile's lines; where its high bits begin       */
@@ -21,64 +22,17 @@ enum {
     CODES_HEADS = 36,                       /* bytes of heads a block, about                   */
 };
 
+/* A quad of codes as the weights of a step; where sums begin; the step, of codes under 64. */
 #ifdef INT8_VNNI
-VEC_FN int8_sum codes_load(const u8 *at) { return (int8_sum){ _mm512_loadu_si512(at) }; }
-VEC_FN int8_sum codes_and(int8_sum a, u32 mask)
-{
-    return (int8_sum){ _mm512_and_si512(a.v, _mm512_set1_epi32((i32)mask)) };
-}
-VEC_FN int8_sum codes_left(int8_sum a, u32 by) { return (int8_sum){ _mm512_slli_epi32(a.v, by) }; }
-VEC_FN int8_sum codes_right(int8_sum a, u32 by)
-{
-    return (int8_sum){ _mm512_srli_epi32(a.v, by) };
-}
-VEC_FN int8_sum codes_pick(int8_sum a, u32 mask, int8_sum b)    /* (a and mask) or b           */
-{
-    __m512i m = _mm512_set1_epi32((i32)mask);
-    return (int8_sum){ _mm512_ternarylogic_epi32(a.v, m, b.v, 0xea) };
-}
+VEC_FN int8_sum codes_of(word16 a) { return (int8_sum){ a.v }; }
 VEC_FN int8_sum codes_start(i32 sum) { return int8_start(sum); }
 VEC_FN int8_sum codes_step(int8_sum sum, int8_sum w, i32 quad) { return int8_step(sum, w, quad); }
-VEC_FN vec codes_unsigned(const u8 *at)
-{
-    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-    return (vec){ _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)) };
-}
-VEC_FN vec codes_signed(const u8 *at)
-{
-    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-    return (vec){ _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)) };
-}
 #elif defined(__aarch64__)
-#define CODES_EACH(out, expression)                                                            \
-    int8_sum out;                                                                              \
-    for (u32 i_ = 0; i_ < 4; i_++)                                                             \
-        out.q[i_] = vreinterpretq_s32_u32(expression)
-#define CODES_WORD(a) vreinterpretq_u32_s32((a).q[i_])
-VEC_FN int8_sum codes_load(const u8 *at)
+VEC_FN int8_sum codes_of(word16 a)
 {
-    CODES_EACH(a, vreinterpretq_u32_u8(vld1q_u8(at + 16 * i_)));
-    return a;
-}
-VEC_FN int8_sum codes_and(int8_sum a, u32 mask)
-{
-    CODES_EACH(b, vandq_u32(CODES_WORD(a), vdupq_n_u32(mask)));
+    int8_sum b;
+    for (u32 i = 0; i < 4; i++) b.q[i] = vreinterpretq_s32_u32(a.q[i]);
     return b;
-}
-VEC_FN int8_sum codes_left(int8_sum a, u32 by)
-{
-    CODES_EACH(b, vshlq_u32(CODES_WORD(a), vdupq_n_s32((i32)by)));
-    return b;
-}
-VEC_FN int8_sum codes_right(int8_sum a, u32 by)
-{
-    CODES_EACH(b, vshlq_u32(CODES_WORD(a), vdupq_n_s32(-(i32)by)));
-    return b;
-}
-VEC_FN int8_sum codes_pick(int8_sum a, u32 mask, int8_sum b)
-{
-    CODES_EACH(c, vorrq_u32(vandq_u32(CODES_WORD(a), vdupq_n_u32(mask)), CODES_WORD(b)));
-    return c;
 }
 VEC_FN int8_sum codes_start(i32 sum)
 {
@@ -87,48 +41,13 @@ VEC_FN int8_sum codes_start(i32 sum)
     return a;
 }
 VEC_FN int8_sum codes_step(int8_sum sum, int8_sum w, i32 quad) { return int8_step(sum, w, quad); }
-VEC_FN vec codes_unsigned(const u8 *at)
-{
-    f32 lane[LEVEL_COLUMNS];
-    for (u32 c = 0; c < LEVEL_COLUMNS; c++) lane[c] = (f32)at[c];
-    return vec_load(lane);
-}
-VEC_FN vec codes_signed(const u8 *at)
-{
-    f32 lane[LEVEL_COLUMNS];
-    for (u32 c = 0; c < LEVEL_COLUMNS; c++) lane[c] = (f32)(i8)at[c];
-    return vec_load(lane);
-}
 #else
-#define CODES_BOTH(l_, h_) ((int8_sum){ (l_), (h_) })
-VEC_FN int8_sum codes_load(const u8 *at)
-{
-    const __m256i *from = (const __m256i *)(const void *)at;
-    return CODES_BOTH(_mm256_loadu_si256(from), _mm256_loadu_si256(from + 1));
-}
-VEC_FN int8_sum codes_and(int8_sum a, u32 mask)
-{
-    __m256i m = _mm256_set1_epi32((i32)mask);
-    return CODES_BOTH(_mm256_and_si256(a.l, m), _mm256_and_si256(a.h, m));
-}
-VEC_FN int8_sum codes_left(int8_sum a, u32 by)
-{
-    return CODES_BOTH(_mm256_slli_epi32(a.l, (i32)by), _mm256_slli_epi32(a.h, (i32)by));
-}
-VEC_FN int8_sum codes_right(int8_sum a, u32 by)
-{
-    return CODES_BOTH(_mm256_srli_epi32(a.l, (i32)by), _mm256_srli_epi32(a.h, (i32)by));
-}
-VEC_FN int8_sum codes_pick(int8_sum a, u32 mask, int8_sum b)
-{
-    int8_sum kept = codes_and(a, mask);
-    return CODES_BOTH(_mm256_or_si256(kept.l, b.l), _mm256_or_si256(kept.h, b.h));
-}
+VEC_FN int8_sum codes_of(word16 a) { return (int8_sum){ a.l, a.h }; }
 VEC_FN int8_sum codes_start(i32 sum)
 {
-    return CODES_BOTH(_mm256_set1_epi32(sum), _mm256_set1_epi32(sum));
+    return (int8_sum){ _mm256_set1_epi32(sum), _mm256_set1_epi32(sum) };
 }
-/* Pairs of codes under 64 by bytes stay under 2^15. */
+/* Pairs of codes under 64 by bytes stay under 2^15: no sign to move, as int8_half does. */
 VEC_FN __m256i codes_half(__m256i sum, __m256i w, __m256i x)
 {
     __m256i ones = _mm256_set1_epi16(1);
@@ -137,25 +56,15 @@ VEC_FN __m256i codes_half(__m256i sum, __m256i w, __m256i x)
 VEC_FN int8_sum codes_step(int8_sum sum, int8_sum w, i32 quad)
 {
     __m256i x = _mm256_set1_epi32(quad);
-    return CODES_BOTH(codes_half(sum.l, w.l, x), codes_half(sum.h, w.h, x));
-}
-VEC_FN vec codes_words(__m128i low, __m128i high, bool sign)
-{
-    __m256i l = sign ? _mm256_cvtepi8_epi32(low) : _mm256_cvtepu8_epi32(low);
-    __m256i h = sign ? _mm256_cvtepi8_epi32(high) : _mm256_cvtepu8_epi32(high);
-    return (vec){ _mm256_cvtepi32_ps(l), _mm256_cvtepi32_ps(h) };
-}
-VEC_FN vec codes_unsigned(const u8 *at)
-{
-    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-    return codes_words(bytes, _mm_srli_si128(bytes, 8), false);
-}
-VEC_FN vec codes_signed(const u8 *at)
-{
-    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)at);
-    return codes_words(bytes, _mm_srli_si128(bytes, 8), true);
+    return (int8_sum){ codes_half(sum.l, w.l, x), codes_half(sum.h, w.h, x) };
 }
 #endif
+
+VEC_FN vec codes_unsigned(const u8 *at) { return word_f32(word_bytes(at)); }
+VEC_FN vec codes_signed(const u8 *at)
+{
+    return word_f32(word_byte(word_left(word_bytes(at), 24)));
+}
 
 /* A head of Q4_K or Q5_K, unpacked: scales and least of its eight blocks, [8][16 columns]. */
 struct codes_head {
@@ -191,13 +100,14 @@ struct codes_strip {
 /* Quad q of sixteen columns of a tile. */
 VEC_FN int8_sum codes_quad(enum ops_source format, const u8 *tile, u32 q)
 {
-    int8_sum line = codes_load(tile + q / 2 * CODES_LINE);
-    int8_sum low = codes_and(q % 2 ? codes_right(line, 4) : line, 0x0f0f0f0fu);
-    if (format == OPS_Q4_0 || format == OPS_Q4_K) return low;
+    word16 line = word_load(tile + q / 2 * CODES_LINE);
+    word16 low = word_and(q % 2 ? word_right(line, 4) : line, word_all(0x0f0f0f0fu));
+    if (format == OPS_Q4_0 || format == OPS_Q4_K) return codes_of(low);
     u32 width = format == OPS_Q6_K ? 2 : 1, at = q * width % 8;
-    int8_sum high = codes_load(tile + CODES_HIGH + q * width / 8 * CODES_LINE);
-    high = at < 4 ? codes_left(high, 4 - at) : codes_right(high, at - 4);
-    return codes_pick(high, width == 2 ? 0x30303030u : 0x10101010u, low);
+    word16 high = word_load(tile + CODES_HIGH + q * width / 8 * CODES_LINE);
+    word16 mask = word_all(width == 2 ? 0x30303030u : 0x10101010u);
+    high = at < 4 ? word_left(high, 4 - at) : word_right(high, at - 4);
+    return codes_of(word_pick(high, mask, low));
 }
 
 /* Where row r's sum of half h of block b begins. */
